@@ -28,13 +28,14 @@ from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.signatures.known_networks import FILE, PAPER, KnownNetwork, from_document, to_document
 from zoolens.findings.graph.signatures.signatures import signature
-from zoolens.findings.graph.structures.export_pool import ExportJob, export_many
+from zoolens.findings.graph.structures.export import export_many
+from zoolens.findings.graph.structures.export_pool import ExportJob
 from zoolens.findings.graph.structures.structure import structure_of
 from zoolens.findings.graph.structures.structure_sources import source_of
 from zoolens.inventory.zoos import listing
 from zoolens.inventory.zoos.zoo import Entry
 
-TARGET = Path(zoolens.findings.graph.signatures.signatures.__file__).parent / FILE
+TARGET = Path(zoolens.findings.graph.signatures.__file__).parent / FILE
 ZOOS = ("torchvision", "keras", "timm", "gluon", "slim", "official", "onnx")
 MOST_PARAMETERS = 150e6  # of timm's: larger networks are scaled-up sisters of smaller ones
 

@@ -85,8 +85,8 @@ class AroraBound:
             f"{_figure(self.margin_loss)} have a margin below {self.margin:g}; {_figure(self.capacity)} for capacity"
         )
         text = (
-            f"By Arora et al. 2018, with the constants hidden in their Õ taken as 1, the error of a compressed twin is "
-            f"at most {_figure(self.bound)} on data like these {self.inputs:,} inputs ({parts})."
+            "By Arora et al. 2018, with the constants hidden in their Õ taken as 1, the error of a compressed network "
+            f"is at most {_figure(self.bound)} on data like these {self.inputs:,} inputs ({parts})."
         )
         if self.vacuous:
             text += f" That is vacuous: answers at random err {_figure(self.chance)} of the time."

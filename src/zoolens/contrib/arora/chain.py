@@ -54,7 +54,8 @@ class Chain:
 
     def prepared(self, inputs: Array) -> Array:
         """The value that goes into the first layer, for each input (without a batch axis of its own)."""
-        name, shape = self.graph.inputs[0].name, self.graph.inputs[0].shape
+        name = self.graph.inputs[0].name
+        shape = self.graph.inputs[0].shape
         if inputs.shape[1:] != shape[1:]:
             raise ModelError(f"{self.graph.name} takes inputs of shape {shape[1:]}, not {inputs.shape[1:]}.")
         fed = (example.reshape(shape).astype(np.float64) for example in inputs)
@@ -138,7 +139,8 @@ def _affine(graph: Graph, node: Node) -> tuple[Array, Array]:
     bias = values.get("bias", np.zeros(len(kernel)))
     if node.get("norm") is None:
         return kernel, bias
-    mean, variance = values.get("norm_mean", 0.0), values.get("norm_variance", 1.0)
+    mean = values.get("norm_mean", 0.0)
+    variance = values.get("norm_variance", 1.0)
     spread_ = np.sqrt(variance + node.get("epsilon", 0.0)) if node.get("norm") == "batch" else 1.0
     scale = np.broadcast_to(values.get("norm_scale", 1.0) / spread_, bias.shape)
     folded = kernel * scale.reshape(-1, *(1,) * (kernel.ndim - 1))
@@ -158,7 +160,8 @@ def _full(graph: Graph, node: Node, kernel: Array) -> Array:
         return kernel
     if kernel.size * groups > _MAX_KERNEL:
         raise _uncovered(graph, f"has a grouped convolution {node.name[:60]!r} too large to spread out")
-    out, into = len(kernel) // groups, kernel.shape[1]
+    out = len(kernel) // groups
+    into = kernel.shape[1]
     full = np.zeros((len(kernel), into * groups, *kernel.shape[2:]))
     for group in range(groups):
         rows = slice(group * out, (group + 1) * out)
@@ -179,10 +182,12 @@ def _with_constant(kernel: Array, bias: Array, spot: tuple[int, ...], *, constan
 
 def _covered_place(graph: Graph, node: Node, window: Window) -> tuple[int, ...]:
     """The place of the kernel, nearest to its middle, that never falls on padding: there the constant is read."""
-    extents, outputs = graph.by_name[node.inputs[0]].shape[2:], node.shape[2:]
+    extents = graph.by_name[node.inputs[0]].shape[2:]
+    outputs = node.shape[2:]
     covered = []
     for axis, (kernel, extent) in enumerate(zip(window.kernel, extents, strict=True)):
-        step, low = window.stride[axis], window.pads[axis]
+        step = window.stride[axis]
+        low = window.pads[axis]
         starts = {place: place * window.dilation[axis] - low for place in range(kernel)}
         inside = [p for p, start in starts.items() if start >= 0 and start + (outputs[axis] - 1) * step < extent]
         if not inside:
@@ -218,7 +223,8 @@ def _order(graph: Graph, node: Node) -> Array:
 
 def _window(graph: Graph, node: Node) -> Window:
     rank = len(node.shape) - 2
-    stride, dilation = spread(node.get("stride"), rank, 1), spread(node.get("dilation"), rank, 1)
+    stride = spread(node.get("stride"), rank, 1)
+    dilation = spread(node.get("dilation"), rank, 1)
     pads = tuple(node.get("pads") or (0,) * (2 * rank))
     if any(pad < 0 for pad in pads):
         raise _uncovered(graph, f"crops its input at {node.name[:60]!r}")

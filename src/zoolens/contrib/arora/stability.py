@@ -85,7 +85,10 @@ def pieces(chain: Chain, values: Array) -> Iterator[Piece]:
 
 
 def run_chain(chain: Chain, x: Array) -> Piece:
-    start, into, values, derivatives = x, [], [], []
+    start = x
+    into = []
+    values = []
+    derivatives = []
     for layer in chain.layers:
         passed = []
         for step in layer.before:
@@ -104,12 +107,15 @@ def lengths(values: Array) -> Floats:
 
 def _of_piece(chain: Chain, piece: Piece, samples: int, generator: np.random.Generator) -> Stability:
     shapes = [value.shape[1:] for value in piece.values]
-    widths, cells = tuple(shape[0] for shape in shapes), tuple(prod(shape[1:]) for shape in shapes)
+    widths = tuple(shape[0] for shape in shapes)
+    cells = tuple(prod(shape[1:]) for shape in shapes)
     outer = [lengths(value) for value in piece.values]
     inner = [lengths(value) for value in piece.into]
     cushions = [np.min(_over(o, layer.norm * i)) for layer, o, i in zip(chain.layers, outer, inner, strict=True)]
     contraction = max((float(np.max(_over(o, i))) for o, i in zip(outer, inner[1:], strict=False)), default=1.0)
-    interlayer, errors, spread = 1 / np.sqrt(widths), np.zeros(len(widths)), 1.0
+    interlayer = 1 / np.sqrt(widths)
+    errors = np.zeros(len(widths))
+    spread = 1.0
     for last in range(1, len(shapes)):
         for first, total, error, concentration in _jacobians(piece, last, samples, generator):
             reached = np.sqrt(cells[first]) * _over(outer[last], np.sqrt(total) * outer[first])
@@ -180,7 +186,8 @@ def smoothness(chain: Chain, values: Array, accuracies: Floats, seed: int) -> fl
 def _smoothness_of_piece(
     layers: tuple[LinearMap, ...], piece: Piece, accuracies: Floats, generator: np.random.Generator
 ) -> float:
-    noisy, smallest = piece.start, np.inf
+    noisy = piece.start
+    smallest = np.inf
     for at, layer in enumerate(layers[:-1]):
         noisy = _compressed(layer, noisy, float(accuracies[at]), generator)
         value = piece.values[at]
@@ -212,5 +219,6 @@ def _onwards(layers: tuple[LinearMap, ...], piece: Piece, at: int, noisy: Array)
     curved = straight = noisy
     for after in range(at + 1, len(layers)):
         for step, derivative in zip(layers[after].steps, piece.derivatives[after], strict=True):
-            curved, straight = step.forward(curved), derivative.tangent(straight)
+            curved = step.forward(curved)
+            straight = derivative.tangent(straight)
         yield after, curved, straight

@@ -142,7 +142,9 @@ def flatten(taken: Array, *, constant: bool) -> Step:
 
     def forward(x: Array) -> Array:
         real = (x[:, :-1] if constant else x).reshape(len(x), -1)[:, taken]
-        return np.hstack([real, x[:, -1].reshape(len(x), -1).mean(axis=1, keepdims=True)]) if constant else real
+        if constant:
+            return np.hstack([real, x[:, -1].reshape(len(x), -1).mean(axis=1, keepdims=True)])
+        return real
 
     def transposed(g: Array, shape: tuple[int, ...]) -> Array:
         result = np.empty((shape[0], prod(shape[1:])))

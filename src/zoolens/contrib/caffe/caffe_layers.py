@@ -31,8 +31,10 @@ class CaffeCall(translation.OperatorCall):
 
     def __init__(self, layer: CaffeLayer, state: CaffeTranslation) -> None:
         self.layer, self.state = layer, state
-        self.kind, self.source = layer.kind, layer.name
-        self.inputs, self.outputs = layer.bottoms, layer.tops
+        self.kind = layer.kind
+        self.source = layer.name
+        self.inputs = layer.bottoms
+        self.outputs = layer.tops
 
     def declared(self, output: int) -> Shape | None:
         return None
@@ -94,9 +96,13 @@ class CaffeOptions:
 
 
 def _convolution(call: CaffeCall) -> None:
-    options, shape = call.options("convolution_param"), call.shape(0)
-    kernel, stride = options.extents("kernel_size", "kernel", 0), options.extents("stride", "stride", 1)
-    out, groups, pads = options.whole("num_output", 0), options.whole("group", 1), options.extents("pad", "pad", 0)
+    options = call.options("convolution_param")
+    shape = call.shape(0)
+    kernel = options.extents("kernel_size", "kernel", 0)
+    stride = options.extents("stride", "stride", 1)
+    out = options.whole("num_output", 0)
+    groups = options.whole("group", 1)
+    pads = options.extents("pad", "pad", 0)
     if "Depthwise" in call.kind:
         groups = shape[1]
     transposed = call.kind == "Deconvolution"
@@ -118,8 +124,11 @@ def _convolution(call: CaffeCall) -> None:
 
 
 def _inner_product(call: CaffeCall) -> None:
-    options, shape, given = call.options("inner_product_param"), call.shape(0), call.live(0)
-    out, axis = options.whole("num_output", 0), call.axis(options.whole("axis", 1), len(shape))
+    options = call.options("inner_product_param")
+    shape = call.shape(0)
+    given = call.live(0)
+    out = options.whole("num_output", 0)
+    axis = call.axis(options.whole("axis", 1), len(shape))
     width = prod(shape[axis:])
     if axis != len(shape) - 1:
         given = call.add("flatten" if axis == 1 else "reshape", (given,), shape=(*shape[:axis], width))
@@ -132,7 +141,8 @@ def _inner_product(call: CaffeCall) -> None:
 
 
 def _pooling(call: CaffeCall) -> None:
-    options, shape = call.options("pooling_param"), call.shape(0)
+    options = call.options("pooling_param")
+    shape = call.shape(0)
     kind = options.word("pool", "MAX")
     if len(shape) != 4 or kind not in ("MAX", "AVE"):
         call.unknown(kind[:20])
@@ -143,7 +153,8 @@ def _pooling(call: CaffeCall) -> None:
 
 
 def _windowed(call: CaffeCall, options: CaffeOptions, shape: Shape, kind: str) -> None:
-    kernel, stride = options.extents("kernel_size", "kernel", 0), options.extents("stride", "stride", 1)
+    kernel = options.extents("kernel_size", "kernel", 0)
+    stride = options.extents("stride", "stride", 1)
     pads = options.extents("pad", "pad", 0) * 2
     up = options.word("round_mode", "CEIL") == "CEIL" and options.flag("ceil_mode", default=True)
     fitted = ceil_pads(shape[2:], kernel, stride, (1, 1), pads) if up else pads
@@ -187,7 +198,8 @@ def _batch_norm(call: CaffeCall) -> None:
         call.state.parameter("mean", call.weight(0, (channels,), divided)),
         call.state.parameter("variance", call.weight(1, (channels,), divided)),
     ]
-    epsilon, axes = call.options("batch_norm_param").real("eps", 1e-5), "NCHW" if len(call.shape(0)) == 4 else ""
+    epsilon = call.options("batch_norm_param").real("eps", 1e-5)
+    axes = "NCHW" if len(call.shape(0)) == 4 else ""
     call.emit("batch_norm", (call.live(0),), parameters=parameters, axes=axes, epsilon=epsilon)
 
 
@@ -196,7 +208,8 @@ def _scale(call: CaffeCall) -> None:
     if len(call.inputs) > 1:
         call.unknown("by a value", call.shape(0))
         return
-    options, given = call.options("scale_param"), call.live(0)
+    options = call.options("scale_param")
+    given = call.live(0)
     axis = call.axis(options.whole("axis", 1), len(call.shape(0)))
     width = (call.shape(0)[axis],)
     parameters = [call.state.parameter("scale", call.weight(0, width))]
@@ -204,7 +217,7 @@ def _scale(call: CaffeCall) -> None:
         parameters.append(call.state.parameter("shift", call.weight(1, width)))
     node = call.state.node(given)
     if node.op == "batch_norm" and axis == 1 and call.state.uses[call.inputs[0]] == 1 and len(node.parameters) == 2:
-        call.state.amend(given, parameters=(*parameters, *node.parameters))
+        call.state.builder.amend(given, parameters=(*parameters, *node.parameters))
         call.answer(given)
     else:
         call.emit("affine", (given,), parameters=parameters, axis=axis)
@@ -223,7 +236,9 @@ def _concat(call: CaffeCall) -> None:
 
 
 def _slice(call: CaffeCall) -> None:
-    options, shape, given = call.options("slice_param"), call.shape(0), call.live(0)
+    options = call.options("slice_param")
+    shape = call.shape(0)
+    given = call.live(0)
     axis = call.axis(options.whole("axis", options.whole("slice_dim", 1)), len(shape))
     count = len(call.outputs)
     points = options.wholes("slice_point") or [shape[axis] * i // count for i in range(1, count)]
@@ -251,7 +266,8 @@ def _eltwise(call: CaffeCall) -> None:
 
 def _power(call: CaffeCall) -> None:
     """Translates (shift + scale · x) ** power."""
-    options, value = call.options("power_param"), call.live(0)
+    options = call.options("power_param")
+    value = call.live(0)
     for op, name, neutral in (("mul", "scale", 1.0), ("add", "shift", 0.0), ("pow", "power", 1.0)):
         number = options.real(name, neutral)
         value = value if number == neutral else call.add(op, (value,), scalar=number)
@@ -264,7 +280,8 @@ def _softmax(call: CaffeCall) -> None:
 
 
 def _flatten(call: CaffeCall) -> None:
-    shape, axis = call.shape(0), call.options("flatten_param").whole("axis", 1)
+    shape = call.shape(0)
+    axis = call.options("flatten_param").whole("axis", 1)
     axis = call.axis(axis, len(shape))
     target = (*shape[:axis], prod(shape[axis:]))
     call.emit("flatten" if axis == 1 else "reshape", (call.live(0),), shape=target)

@@ -87,7 +87,9 @@ def _value(pieces: Iterator[str], piece: str, depth: int) -> Any:
         return piece[1:-1]
     if piece in "}>]:,;":
         raise ValueError(f"{piece!r} stands where a value belongs")
-    return _number(piece) if _NUMBER.fullmatch(piece) else {"true": True, "false": False}.get(piece, piece)
+    if _NUMBER.fullmatch(piece):
+        return _number(piece)
+    return {"true": True, "false": False}.get(piece, piece)
 
 
 def _number(piece: str) -> int | float:

@@ -130,7 +130,9 @@ def _declared(message: Message) -> list[TensorSpec]:
 
 
 def _dims(shape: Any) -> list[int]:
-    return [_extent(value) for value in shape.get("dim", ())] if isinstance(shape, dict) else []
+    if isinstance(shape, dict):
+        return [_extent(value) for value in shape.get("dim", ())]
+    return []
 
 
 def _extent(value: Any) -> int:
@@ -140,7 +142,7 @@ def _extent(value: Any) -> int:
 
 
 def _source(layer: CaffeLayer) -> TensorSpec:
-    """A layer that feeds data; those for training do not tell a size unless they crop."""
+    """A layer that feeds data; those for training give no size unless they crop."""
     if not layer.tops:
         raise ModelError(f"The Caffe layer {layer.name[:60]!r} feeds nothing.")
     shapes = layer.section("input_param").get("shape", ()) or layer.section("dummy_data_param").get("shape", ())

@@ -229,7 +229,8 @@ def _method(studies: Sequence[Study]) -> Iterator[PaperFigure]:
 
 def _batches(studies: Sequence[Study]) -> PaperFigure:
     sizes = [int(trial.hyperparameters["batch_size"]) for study in studies for trial in study.trials]
-    low, high = min(sizes), max(sizes)
+    low = min(sizes)
+    high = max(sizes)
     low_said, high_said = _PAPER_BATCHES
     same = low_said <= low and high_said / 2 <= high <= high_said  # a search gets near the end of its range
     return PaperFigure(

@@ -61,7 +61,8 @@ def import_published(store: Store, folder: Path | str, progress: Callable[[int, 
     """File the published trials as what others claim. Those that are there already are left alone. `progress` is told
     after each how many of how many are dealt with."""
     studies = read_published(folder)
-    names, total = study_names(store), sum(len(study.trials) for study in studies)
+    names = study_names(store)
+    total = sum(len(study.trials) for study in studies)
     written = kept = 0
     for study in studies:
         known = {trial.id for trial in read_study(store, study.name).trials} if study.name in names else set()

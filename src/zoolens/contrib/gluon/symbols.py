@@ -57,7 +57,9 @@ class _Operator:
 
     def extents(self, name: str, otherwise: int, count: int) -> tuple[int, ...]:
         given = self.get(name, ())
-        return tuple(int(extent) for extent in given) if given else (otherwise,) * count
+        if given:
+            return tuple(int(extent) for extent in given)
+        return (otherwise,) * count
 
 
 def graph_of_symbol(
@@ -178,7 +180,8 @@ def _convolution(reader: _Reader, operator: _Operator) -> str:
 
 
 def _dense(reader: _Reader, operator: _Operator) -> str:
-    source, data = reader.short(operator.name), reader.value(*operator.inputs[0])
+    source = reader.short(operator.name)
+    data = reader.value(*operator.inputs[0])
     shape = reader.builder.shapes[data]
     if operator.get("flatten", True) and len(shape) > 2:
         features = reader.parameter("kernel", operator.inputs[1][0]).shape[1]
@@ -226,7 +229,8 @@ def _pooling(reader: _Reader, operator: _Operator) -> str:
     kernel = operator.get("kernel", ())
     begins = operator.extents("pad", 0, len(kernel))
     strides = operator.extents("stride", 1, len(kernel))
-    given, ones = reader.input_shape(operator)[2:], (1,) * len(kernel)
+    given = reader.input_shape(operator)[2:]
+    ones = (1,) * len(kernel)
     ends = covering_ends(given, operator.shape[2:], kernel, strides, ones, begins)  # more than declared if rounded up
     window = {"kernel": kernel, "stride": strides, "pads": begins + ends}
     if kind == "max":

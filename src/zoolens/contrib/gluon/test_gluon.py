@@ -11,7 +11,8 @@ from zoolens.base.engine.process import WorkerProcess
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.contrib.gluon import gluon_library as gluon
 from zoolens.findings.graph.importers.importer import Request
-from zoolens.findings.graph.structures.export_pool import ExportJob, export_many, reader
+from zoolens.findings.graph.structures.export import export_many
+from zoolens.findings.graph.structures.export_pool import ExportJob, reader
 from zoolens.inventory.runtimes.isolation.test_environments_network import loadable_mxnet
 
 SPEC = environment_of(gluon.GLUON.environment)
@@ -30,7 +31,7 @@ COMPARE = """
 import sys
 import numpy as np
 sys.path.insert(0, sys.argv[1])
-from zoolens.contrib.gluon import library as gluon
+from zoolens.contrib.gluon import gluon_library as gluon
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.reference.interpreter import run
 name, size = sys.argv[2], int(sys.argv[3])

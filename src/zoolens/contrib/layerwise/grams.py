@@ -152,7 +152,9 @@ def _nodes(real: Array, imaginary: Array) -> Array:
     nodes: Array = np.empty((groups, 2 * count - 1, size, size), np.result_type(real, np.complex64))
     nodes[:, 0] = _in_pieces(real[0], real[0])
     for number, (r, i) in enumerate(zip(real[1:], imaginary, strict=True), start=1):
-        node, mixed, both = nodes[:, number], _in_pieces((r + i) / 2, r - i), _in_pieces(i, i)
+        node = nodes[:, number]
+        mixed = _in_pieces((r + i) / 2, r - i)
+        both = _in_pieces(i, i)
         both *= 2
         both += mixed
         turned = np.ascontiguousarray(mixed.swapaxes(1, 2))
@@ -168,11 +170,11 @@ def _times(left: Array, right: Array) -> Array:
 
 
 def _in_pieces(left: Array, right: Array) -> Array:
-    """The same, with less rounding: a few sums at a time."""
-    parts = ((x[:, :, start : start + _PIECE] for x in (left, right)) for start in range(0, left.shape[2], _PIECE))
-    total = _times(*next(parts))
-    for part in parts:
-        total += _times(*part)
+    """The product left·rightᵀ with less rounding: a few sums at a time."""
+    total = _times(left[:, :, :_PIECE], right[:, :, :_PIECE])
+    for start in range(_PIECE, left.shape[2], _PIECE):
+        piece = slice(start, start + _PIECE)
+        total += _times(left[:, :, piece], right[:, :, piece])
     return total
 
 
@@ -182,7 +184,8 @@ def _errors(taps: Taps, traces: Floats) -> Floats:
 
     The traces' mean over all nodes is the sum of all squared weights.
     """
-    first, nodes = next(iter(taps.values())), traces.shape[1]
+    first = next(iter(taps.values()))
+    nodes = traces.shape[1]
     lengths = np.sqrt(len(taps) * traces.mean(axis=1, keepdims=True))
     inner = first.shape[2]
     roundings = inner + 8 if nodes == 1 else 4 * (min(inner, _PIECE) + inner // _PIECE) + 16

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from zoolens.contrib.layerwise.norms import conv_norm
+from zoolens.contrib.layerwise.norms import Geometry, conv_norm
 from zoolens.contrib.layerwise.spectra import Proof
 from zoolens.findings.graph.ir.model import Array, Graph, Node, Shape
 from zoolens.findings.graph.ir.sliding_windows import spread
@@ -37,10 +37,8 @@ class Linear:
     places: int  # output positions of one example, all of which have the shift added
 
     def norm(self, proof: Proof) -> float:
-        return conv_norm(
-            self.kernel, self.extents, stride=self.stride, pads=self.pads, dilation=self.dilation,
-            groups=self.groups, proof=proof,
-        )  # fmt: skip
+        geometry = Geometry(self.stride, self.pads, self.dilation, self.groups)
+        return conv_norm(self.kernel, self.extents, geometry, proof=proof)
 
     @property
     def offset(self) -> float:
@@ -64,7 +62,9 @@ def norms_of(graph: Graph, nodes: Iterable[Node], *, proof: Proof, workers: int 
 def _work(node: Node) -> int:
     """Less for more of it: products of the kernel's matrices with each other."""
     kernel = node.parameter("kernel")
-    return -kernel.size * min(kernel.shape[:2]) if kernel is not None else 0
+    if kernel is not None:
+        return -kernel.size * min(kernel.shape[:2])
+    return 0
 
 
 def linear(graph: Graph, node: Node) -> Linear:
@@ -72,14 +72,18 @@ def linear(graph: Graph, node: Node) -> Linear:
     learned = values(graph, node)
     if node.op in ("batch_norm", "affine"):
         return _by_channel(graph, node, *_scale_and_shift(learned, "", node))
-    kernel, shift = learned["kernel"], learned.get("bias")
+    kernel = learned["kernel"]
+    shift = learned.get("bias")
     out = kernel.shape[1] * node.get("groups", 1) if node.op == "conv_transpose" else kernel.shape[0]
     shift = np.zeros(out) if shift is None else shift.reshape(-1)
     if node.get("norm") is not None:
         scale, more = _scale_and_shift(learned, "norm_", node)
         each = scale.reshape(-1, *(1,) * (kernel.ndim - 1)).astype(kernel.dtype)
-        kernel, shift = kernel * each, shift * scale + more
-    return _dense(node, kernel, shift) if node.op == "dense" else _conv(graph, node, kernel, shift)
+        kernel = kernel * each
+        shift = shift * scale + more
+    if node.op == "dense":
+        return _dense(node, kernel, shift)
+    return _conv(graph, node, kernel, shift)
 
 
 def values(graph: Graph, node: Node) -> dict[str, Array]:
@@ -89,18 +93,22 @@ def values(graph: Graph, node: Node) -> dict[str, Array]:
 
 def _real(array: Array) -> Array:
     """Single precision stays what it is: millions of numbers need not be copied to be bounded."""
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    if array.dtype in (np.float32, np.float64):
+        return array
+    return array.astype(np.float64)
 
 
 def _scale_and_shift(learned: Mapping[str, Array], before: str, node: Node) -> tuple[Floats, Floats]:
-    ones, zeros = np.ones(1), np.zeros(1)
+    ones = np.ones(1)
+    zeros = np.zeros(1)
     scale, shift = (
         learned.get(f"{before}{role}", default).reshape(-1).astype(np.float64)
         for role, default in (("scale", ones), ("shift", zeros))
     )
     if node.op == "affine" or node.get("norm") == "affine":
         return scale, shift
-    mean, variance = learned.get(f"{before}mean", zeros), learned.get(f"{before}variance", ones)
+    mean = learned.get(f"{before}mean", zeros)
+    variance = learned.get(f"{before}variance", ones)
     scale = scale / np.sqrt(variance.reshape(-1) + node.get("epsilon", 0.0))
     return scale, shift - mean.reshape(-1) * scale
 

@@ -104,7 +104,9 @@ def _normalised(graph: Graph, node: Node) -> Gain:
     scale = float(np.abs(values(graph, node).get("scale", np.ones(1))).max())
     epsilon = node.get("epsilon", 0.0)
     why = f"the constant of {node.op} is that of a variance of nearly 0"
-    return Gain(scale / sqrt(epsilon), why) if epsilon > 0 else Gain(inf, f"{node.op} has no ε above 0")
+    if epsilon > 0:
+        return Gain(scale / sqrt(epsilon), why)
+    return Gain(inf, f"{node.op} has no ε above 0")
 
 
 def _l2_normalize(graph: Graph, node: Node) -> Gain:
@@ -129,7 +131,8 @@ def _lrn(graph: Graph, node: Node) -> Gain:
 def _max_pool(graph: Graph, node: Node) -> Gain:
     """The root of how many windows see one place: 2 for a 3×3 window that moves by 2."""
     rank = len(node.shape) - 2
-    kernel, stride = spread(node.get("kernel"), rank, 1), spread(node.get("stride"), rank, 1)
+    kernel = spread(node.get("kernel"), rank, 1)
+    stride = spread(node.get("stride"), rank, 1)
     dilation = spread(node.get("dilation"), rank, 1)
     seen = [
         min(-(-k // (s // gcd(s, d))), n) for k, s, d, n in zip(kernel, stride, dilation, node.shape[2:], strict=True)
@@ -140,8 +143,10 @@ def _max_pool(graph: Graph, node: Node) -> Gain:
 def _avg_pool(graph: Graph, node: Node) -> Gain:
     """A product of one matrix for each axis, as windows and their counts are."""
     rank = len(node.shape) - 2
-    kernel, stride = spread(node.get("kernel"), rank, 1), spread(node.get("stride"), rank, 1)
-    pads, counted = spread(node.get("pads"), 2 * rank, 0), node.get("count_pad", False)
+    kernel = spread(node.get("kernel"), rank, 1)
+    stride = spread(node.get("stride"), rank, 1)
+    pads = spread(node.get("pads"), 2 * rank, 0)
+    counted = node.get("count_pad", False)
 
     def along(axis: int, extent: int) -> Floats:
         window = (kernel[axis],), (stride[axis],), (pads[axis], pads[rank + axis])
@@ -162,7 +167,8 @@ def _adaptive_max_pool(graph: Graph, node: Node) -> Gain:
 
 
 def _resize(graph: Graph, node: Node) -> Gain:
-    mode, coordinates = node.get("mode", "nearest"), node.get("coordinates", "")
+    mode = node.get("mode", "nearest")
+    coordinates = node.get("coordinates", "")
     pairs = zip(_source(graph, node)[2:], node.shape[2:], strict=True)
     return Gain(prod(_length(spatial.resize(_unit(n), (size,), mode, coordinates)) for n, size in pairs))
 
@@ -193,7 +199,8 @@ def _pad(graph: Graph, node: Node) -> Gain:
     """Zeros add nothing; a mirrored or repeated edge is there more than once."""
     if node.get("mode", "constant") == "constant":
         return Gain(1.0)
-    pads, half = node.get("pads"), len(node.get("pads")) // 2
+    pads = node.get("pads")
+    half = len(node.get("pads")) // 2
     copies = 1
     for extent, before, after in zip(_source(graph, node), pads[:half], pads[half:], strict=True):
         copies *= int(np.bincount(np.pad(np.arange(extent), (before, after), mode=node.get("mode"))).max())

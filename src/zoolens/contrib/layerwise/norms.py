@@ -42,14 +42,21 @@ def matrix_norm(matrix: Array, *, proof: Proof = "cholesky", tolerance: float | 
     return conv_norm(np.asarray(matrix)[:, :, None], (1,), proof=proof, tolerance=tolerance)
 
 
+@dataclass(frozen=True)
+class Geometry:
+    """How a kernel moves over its input; an empty setting is its default on every axis."""
+
+    stride: Shape = ()
+    pads: Shape = ()  # the begins of all axes, then the ends
+    dilation: Shape = ()
+    groups: int = 1
+
+
 def conv_norm(
     kernel: Array,
     extents: Shape,
+    geometry: Geometry | None = None,
     *,
-    stride: Shape | None = None,
-    pads: Shape | None = None,
-    dilation: Shape | None = None,
-    groups: int = 1,
     proof: Proof = "cholesky",
     tolerance: float | None = None,
 ) -> float:
@@ -59,16 +66,19 @@ def conv_norm(
     `tolerance`: by how much the bound may exceed the norm of the circular operator; 1 %, and 15 % of a random proof.
     """
     rank = len(extents)
-    stride, dilation = stride or (1,) * rank, dilation or (1,) * rank
-    pads = pads or (0,) * (2 * rank)
+    geometry = geometry or Geometry()
+    stride = geometry.stride or (1,) * rank
+    dilation = geometry.dilation or (1,) * rank
+    pads = geometry.pads or (0,) * (2 * rank)
+    groups = geometry.groups
     tolerance = TOLERANCE[proof] if tolerance is None else tolerance
     largest = _largest_weight(kernel)
     kernel = np.asarray(kernel / (largest or 1.0), _precision(kernel, stride, groups, proof))
     kernel = kernel.reshape(groups, -1, *kernel.shape[1:])
-    met = [
-        _met(extents[i], (pads[i], pads[rank + i]), stride[i], [d * dilation[i] for d in range(kernel.shape[3 + i])])
-        for i in range(rank)
-    ]
+    met = []
+    for axis in range(rank):
+        reach = [place * dilation[axis] for place in range(kernel.shape[3 + axis])]
+        met.append(_met(extents[axis], (pads[axis], pads[rank + axis]), stride[axis], reach))
     phases = _phases(kernel, stride, met)
     if not phases or not largest:
         return 0.0  # no window meets anything but pads, or all weights are 0

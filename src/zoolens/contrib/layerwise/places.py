@@ -45,14 +45,17 @@ def _candidates(original: Graph, node: Node, stands: dict[str, str]) -> Iterator
         return
     named = original.by_name.get(node.name)
     others = original.consumers[wanted[0]] if wanted else original.nodes
-    taken, own = set(stands.values()), signature(node)
+    taken = set(stands.values())
+    own = signature(node)
     for candidate in (*((named,) if named else ()), *others):
         if candidate.name not in taken and _alike(candidate, wanted) and signature(candidate) == own:
             yield candidate.name
 
 
 def _alike(node: Node, inputs: list[str]) -> bool:
-    return sorted(node.inputs) == sorted(inputs) if node.op in COMMUTATIVE else list(node.inputs) == inputs
+    if node.op in COMMUTATIVE:
+        return sorted(node.inputs) == sorted(inputs)
+    return list(node.inputs) == inputs
 
 
 def spliced_segments(twin: Graph) -> dict[str, str]:

@@ -61,7 +61,9 @@ class AnalyticBound:
     def looseness(self) -> float:
         """How many times what was measured; of inputs that differ at all, the least loose."""
         differ = self.each_measured > 0
-        return float((self.each[differ] / self.each_measured[differ]).min()) if differ.any() else 1.0
+        if differ.any():
+            return float((self.each[differ] / self.each_measured[differ]).min())
+        return 1.0
 
     @property
     def vacuous(self) -> bool:
@@ -77,7 +79,8 @@ def bound_twin(original: Graph, twin: Graph, inputs: Array | Feed, *, proof: Pro
     """
     if [node.shape for node in original.inputs] != [node.shape for node in twin.inputs]:
         raise ModelError(f"{original.name} and {twin.name} take inputs of other shapes: they cannot be compared.")
-    original, twin = without_final_softmax(original), without_final_softmax(twin)
+    original = without_final_softmax(original)
+    twin = without_final_softmax(twin)
     work = _TwinBound(original, twin, proof)
     parts = [work.bounded(feed) for feed in in_parts(original, as_feed(original, inputs))]
     each, measured, margins = (np.concatenate([part[i] for part in parts], axis=-1) for i in range(3))
@@ -121,7 +124,8 @@ class _TwinBound:
         if node.name in self.places.ends or node.name not in self.places.stands or not node.parameters:
             return None
         other = self.original.by_name[self.places.stands[node.name]]
-        ours, theirs = values(self.twin, node), values(self.original, other)
+        ours = values(self.twin, node)
+        theirs = values(self.original, other)
         if all(np.array_equal(ours[role], theirs[role]) for role in ours):
             return None
         if node.op in LINEAR:
@@ -129,7 +133,9 @@ class _TwinBound:
             return apart.norm(self.proof), apart.offset
         if node.op == "prelu":
             return float(np.abs(ours["alpha"] - theirs["alpha"]).max()), 0.0
-        return (0.0, float(np.linalg.norm(ours["value"] - theirs["value"]))) if node.op in FIXED else (inf, inf)
+        if node.op in FIXED:
+            return (0.0, float(np.linalg.norm(ours["value"] - theirs["value"])))
+        return (inf, inf)
 
     # --- for some inputs
 
@@ -159,7 +165,8 @@ class _TwinBound:
 
     def _known(self, feed: Mapping[str, Array]) -> dict[str, Array]:
         """The original's values that are needed: what changed layers take in, what passes into segments, ends."""
-        stands, ends = self.places.stands, self.places.ends
+        stands = self.places.stands
+        ends = self.places.ends
         taken = (name for node in self.twin.nodes if node.name in self.apart for name in node.inputs[:1])
         into = (name for end in ends for name in self._into(end))
         names = [stands[name] for name in (*taken, *into, *sorted(ends))]
@@ -176,7 +183,8 @@ class _TwinBound:
 
     def _into(self, end: str) -> list[str]:
         """The values that pass from outside into the segment that ends here."""
-        entering, open_ = [], [end]
+        entering = []
+        open_ = [end]
         while open_:
             for name in self.twin.by_name[open_.pop()].inputs:
                 if name not in self.places.stands:

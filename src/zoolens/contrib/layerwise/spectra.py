@@ -124,12 +124,15 @@ def _definite(matrices: Array) -> bool:
 
 
 class _Random:
-    """`slack`: how far levels lie above the largest eigenvalue seen. `uneven`: how far matrices are from Hermitian."""
+    """Bounds eigenvalues by what a polynomial of the matrices does to random vectors: right but for a small chance."""
 
     looks = 12  # steps of Lanczos: to see too little costs a step more at most, not a new factor
 
     def __init__(self, size: int, slack: float, uneven: float = 0.0) -> None:
-        self._within, self._uneven = 1 + slack, uneven
+        """Draw vectors of `size`; levels lie `slack` above the largest eigenvalue seen, and matrices may be `uneven`
+        from Hermitian."""
+        self._within = 1 + slack
+        self._uneven = uneven
         self._overlap = sqrt(_WRONG ** (1 / _DRAWS))  # the chance that a draw's squared overlap is less than x, is x
         self._steps = self._expected(sqrt(size))
         draws = np.random.default_rng(0).standard_normal((size, 2 * _DRAWS), np.float32)
@@ -148,10 +151,16 @@ class _Random:
         """
         if not len(grams) or level <= 0:
             return grams
-        scale, turn = grams.dtype.type(4 * self._within / level), 4 * self._within - 2
+        scale = grams.dtype.type(4 * self._within / level)
+        turn = 4 * self._within - 2
         now = np.repeat(self._drawn(grams.dtype)[None], len(grams), axis=0)
-        before, longest, lost = -now, _lengths(now), self._lost(grams, level)[:, None]
-        drift, drift_before, growth, growth_before = np.zeros_like(longest), np.zeros_like(longest), 1.0, -1.0
+        before = -now
+        longest = _lengths(now)
+        lost = self._lost(grams, level)[:, None]
+        drift = np.zeros_like(longest)
+        drift_before = np.zeros_like(longest)
+        growth = 1.0
+        growth_before = -1.0
         for step in range(1, 2 * self._steps + 1):
             following = grams @ now
             following *= scale
@@ -169,7 +178,8 @@ class _Random:
                     return grams[:0]
                 if not left.all():
                     grams, now, before, longest, lost = (x[left] for x in (grams, now, before, longest, lost))
-                    drift, drift_before = drift[left], drift_before[left]
+                    drift = drift[left]
+                    drift_before = drift_before[left]
         return grams
 
     def _drawn(self, kind: np.dtype[Any]) -> Array:
@@ -177,7 +187,8 @@ class _Random:
 
     def _lost(self, grams: Array, level: float) -> Floats:
         """What rounding loses in one step, as a part of the longer of the two vectors; ‖G‖_F² ≤ λ·tr G."""
-        size, scale = grams.shape[-1], 4 * self._within / level
+        size = grams.shape[-1]
+        scale = 4 * self._within / level
         traces = np.trace(grams, axis1=1, axis2=2).real.astype(np.float64)
         roundings = 0.5 * float(np.finfo(grams.dtype).eps) * ((3 if np.iscomplexobj(grams) else 1) * size + 8)
         return np.asarray(roundings * (scale * np.sqrt(level * traces) + 3) + scale * self._uneven)

@@ -51,7 +51,8 @@ def _windows(operation: Any, kernel: Shape, layout: str) -> dict[str, Any]:
 
 
 def _conv(walk: TensorFlowWalk, operation: Any) -> str:
-    layout, variable = _layout(operation), walk.variable(operation.inputs[1])
+    layout = _layout(operation)
+    variable = walk.variable(operation.inputs[1])
     if variable is None:
         return unknown(walk, operation)
     groups = static_shape(operation.inputs[0])[layout.index("C")] // variable.shape[2]
@@ -61,7 +62,8 @@ def _conv(walk: TensorFlowWalk, operation: Any) -> str:
 
 
 def _depthwise(walk: TensorFlowWalk, operation: Any) -> str:
-    layout, variable = _layout(operation), walk.variable(operation.inputs[1])
+    layout = _layout(operation)
+    variable = walk.variable(operation.inputs[1])
     if variable is None:
         return unknown(walk, operation)
     kernel = walk.parameter("kernel", variable, _depthwise_kernel)
@@ -113,13 +115,14 @@ def _batch_norm(walk: TensorFlowWalk, operation: Any) -> str:
     for role, tensor, neutral in zip(
         ("scale", "shift", "mean", "variance"), operation.inputs[1:5], (1, 0, None, None), strict=True
     ):
-        variable, known = walk.variable(tensor), constant(tensor)
+        variable = walk.variable(tensor)
+        known = constant(tensor)
         if variable is not None:
             parameters.append(walk.parameter(role, variable))
         elif known is None:
             return unknown(walk, operation)
         elif neutral is None or np.any(known != neutral):
-            parameters.append(walk.constant_parameter(role, known, f"{operation.name}/{role}"))
+            parameters.append(walk.builder.fixed_parameter(role, known, f"{operation.name}/{role}"))
     epsilon = float(np.float32(operation.get_attr("epsilon")).astype(str))
     return _add(walk, operation, "batch_norm", axes=_layout(operation), epsilon=epsilon, parameters=parameters)
 
@@ -217,7 +220,8 @@ def _strided_slice(walk: TensorFlowWalk, operation: Any) -> str:
     if operation.get_attr("ellipsis_mask") or operation.get_attr("new_axis_mask"):
         return unknown(walk, operation)
     begins, ends, steps = (integers(tensor) for tensor in operation.inputs[1:4])
-    value, shape = walk.value(operation.inputs[0]), list(static_shape(operation.inputs[0]))
+    value = walk.value(operation.inputs[0])
+    shape = list(static_shape(operation.inputs[0]))
     for axis, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=True)):
         single = bool(masks["shrink_axis"] >> axis & 1)
         start = None if masks["begin"] >> axis & 1 and not single else begin
@@ -230,7 +234,9 @@ def _strided_slice(walk: TensorFlowWalk, operation: Any) -> str:
                 step=step if step != 1 else None,
             )  # fmt: skip
     final = static_shape(operation.outputs[0])
-    return value if tuple(shape) == final else walk.builder.add("reshape", [value], final, source=scope(operation))
+    if tuple(shape) == final:
+        return value
+    return walk.builder.add("reshape", [value], final, source=scope(operation))
 
 
 def _resize(mode: str) -> Handler:

@@ -7,7 +7,7 @@ identities), or a number TensorFlow can tell without running anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -49,11 +49,9 @@ class TensorFlowWalk:
         return self.captured.get(operation.name)
 
     def parameter(self, role: str, variable: Variable, arrange: Arrange | None = None) -> Parameter:
-        name, shape = variable.name, variable.shape
+        name = variable.name
+        shape = variable.shape
         return self.builder.arranged_parameter(role, shape, name, lambda: seeded_values(name, shape), arrange)
-
-    def constant_parameter(self, role: str, values: Array, key: str) -> Parameter:
-        return self.builder.parameter(role, values.shape, key, values.astype(np.float32))
 
     def value(self, tensor: Any) -> str:
         """Our value for a tensor: made before, or a learned or constant tensor that becomes a node now."""
@@ -65,7 +63,7 @@ class TensorFlowWalk:
         variable = self.variable(tensor)
         if variable is not None:
             parameter = self.parameter("value", variable)
-            return self.builder.add("parameter", (), parameter.shape, source=variable.name, parameters=[parameter])
+            return self.builder.leaf("parameter", parameter, source=variable.name)
         known = constant(tensor)
         if known is None:
             return self.builder.unknown(tensor.op.type, (), static_shape(tensor), source=tensor.op.name)
@@ -76,13 +74,11 @@ class TensorFlowWalk:
 
     def with_bias(self, value: str, bias: Parameter) -> bool:
         """Give the convolution or dense layer that made `value` its bias, unless it has one or others see it bare."""
-        at = next((i for i in range(len(self.builder.nodes) - 1, -1, -1) if self.builder.nodes[i].name == value), None)
-        if at is None or self.users.get(value, 0) > 1:
+        node = self.builder.node(value)
+        is_bare = node.op in ("conv", "dense") and node.parameter("bias") is None
+        if not is_bare or self.users.get(value, 0) > 1:
             return False
-        node = self.builder.nodes[at]
-        if node.op not in ("conv", "dense") or node.parameter("bias") is not None:
-            return False
-        self.builder.nodes[at] = replace(node, parameters=(*node.parameters, bias))
+        self.builder.amend(value, parameters=(*node.parameters, bias))
         return True
 
 

@@ -2,7 +2,7 @@ import pytest
 
 import zoolens
 from zoolens.base.errors import UnsupportedAbility
-from zoolens.findings.graph.cost.cost.test_cost import small
+from zoolens.findings.graph.cost.test_cost import small
 from zoolens.findings.measure import operators as timing
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.segments.segment import Common, Kind, Segment
-from zoolens.findings.graph.segments.weight_distance import likeness
+from zoolens.findings.graph.segments.weight_distance import weight_distance
 
 _LEAVES: Final = ("parameter", "constant")
 
@@ -132,5 +132,5 @@ def _ends(nodes: Sequence[Node], narrow: Sequence[int]) -> list[int]:
 def _weighed(a: Graph, b: Graph, ours: Segment, theirs: Segment) -> Common:
     """What the weights of one piece say about its kind."""
     pairs = zip(_computing(a, ours), _computing(b, theirs), strict=True)
-    alike = likeness(a, b, pairs, weighted=True)
-    return Common(ours, theirs, alike.kind, alike.distance)
+    distance = weight_distance(a, b, pairs, weighted=True)
+    return Common(ours, theirs, distance.kind, distance.distance)

@@ -12,7 +12,7 @@ import numpy as np
 from zoolens.base.errors import DatasetError
 from zoolens.base.verdicts import Outcome, Verdict
 from zoolens.findings.graph.diff.report import Diff
-from zoolens.findings.graph.passes.proof import alike, varied
+from zoolens.findings.graph.passes.proof import is_uniform, varied
 from zoolens.training.crosstrain.training.diff import defaults, recipe_structure
 from zoolens.training.crosstrain.training.diff.recipe_findings import Finding, Item, compared, named
 from zoolens.training.pairs.mapping.parameter_map import ParameterMap
@@ -110,7 +110,7 @@ def _shaken(pair: OpenPair) -> dict[str, Array]:
     roles |= {tensor.tensor: tensor.role for tensor in pair.map.only_a}
     return {
         name: varied(values, roles.get(name, ""), generator).astype(values.dtype)
-        if (alike(values) or _by_gate(values)) and name in roles
+        if (is_uniform(values) or _by_gate(values)) and name in roles
         else values
         for name, values in pair.a.tensors().items()
     }

@@ -13,7 +13,7 @@
 - **intensity**: FLOPs per byte moved, where a node reads its inputs and parameters once and writes its output.
 
 Values are `bytes_each` bytes wide (4: float32). An operator nobody knows is named in `unknown`; its MACs count where
-its importer tells them (`macs`), and otherwise the totals are lower bounds, which `coverage` says.
+its importer knows them (`macs`), and otherwise the totals are lower bounds, which `coverage` says.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def macs(node: Node, inputs: list[Shape]) -> int:
 
 
 def _told(node: Node, inputs: list[Shape]) -> int:
-    """The MACs of an operator that is not understood, as its importer tells them."""
+    """The MACs of an operator that is not understood, as its importer knows them."""
     return int(node.get("macs") or 0)
 
 
@@ -158,11 +158,15 @@ def _convolution(node: Node, inputs: list[Shape]) -> int:
 
 def _transposed(node: Node, inputs: list[Shape]) -> int:
     kernel = node.parameter("kernel")
-    return prod(inputs[0]) * prod(kernel.shape[1:]) if kernel and inputs else 0
+    if kernel and inputs:
+        return prod(inputs[0]) * prod(kernel.shape[1:])
+    return 0
 
 
 def _matrix_product(node: Node, inputs: list[Shape]) -> int:
-    summed = inputs[0][-2] if node.get("transpose_a") and len(inputs[0]) > 1 else inputs[0][-1]
+    left = inputs[0]
+    is_turned = node.get("transpose_a") and len(left) > 1
+    summed = left[-2] if is_turned else left[-1]
     return prod(node.shape) * summed
 
 
@@ -174,12 +178,16 @@ def _attention(node: Node, inputs: list[Shape]) -> int:
 
 def _recurrent(node: Node, inputs: list[Shape]) -> int:
     """Every weight of a cell meets every step of the sequence once; biases, which ONNX keeps as matrices, are added."""
-    steps = inputs[0][0] * inputs[0][1] if len(inputs[0]) == 3 else 1
-    return steps * sum(tensor.size for tensor in node.parameters if tensor.role in _MULTIPLIED)
+    sequence = inputs[0]
+    steps = sequence[0] * sequence[1] if len(sequence) == 3 else 1
+    weights = sum(tensor.size for tensor in node.parameters if tensor.role in _MULTIPLIED)
+    return steps * weights
 
 
 def _recurrent_layer(node: Node, inputs: list[Shape]) -> int:
-    return prod(node.shape[:-1]) * sum(tensor.size for tensor in node.parameters if tensor.role.endswith("kernel"))
+    steps = prod(node.shape[:-1])
+    weights = sum(tensor.size for tensor in node.parameters if tensor.role.endswith("kernel"))
+    return steps * weights
 
 
 _MACS: Final[dict[str, Callable[[Node, list[Shape]], int]]] = {

@@ -15,4 +15,6 @@ def graph_coverage(graph: Graph, name: str = "") -> Coverage:
 
 def pair_coverage(a: Graph, b: Graph, names: tuple[str, str] = ("A", "B")) -> Coverage:
     """The coverage of two networks together. Each gap says on which side it is."""
-    return merged((graph_coverage(a, names[0]), graph_coverage(b, names[1])))
+    of_a = graph_coverage(a, names[0])
+    of_b = graph_coverage(b, names[1])
+    return merged((of_a, of_b))

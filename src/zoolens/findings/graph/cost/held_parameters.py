@@ -56,7 +56,7 @@ def held_parameters(graph: Graph) -> HeldParameters | None:
 
 
 def held_data(graph: Graph) -> dict[str, Any]:
-    """The same for JSON; nothing where no more are held than used."""
+    """JSON form of the held parameters; empty if all of them are used."""
     held = held_parameters(graph)
     if held is None:
         return {}

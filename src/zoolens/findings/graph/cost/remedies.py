@@ -18,7 +18,7 @@ def remedy(operator: str) -> str:
         )
     if operator.endswith(UNKNOWN_SHAPE):
         return (
-            f"An operator before {name} does not tell the shape of what it makes: give that shape in the file "
+            f"The output shape of an operator before {name} is unknown: give that shape in the file "
             "(`value_info` of ONNX), or export the network without that operator."
         )
     if ":" in name:

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from zoolens.findings.graph.cost.cost.test_cost import small
 from zoolens.findings.graph.cost.fused_operators import longest_path, operators
+from zoolens.findings.graph.cost.test_cost import small
 from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.reference.interpreter import run
 

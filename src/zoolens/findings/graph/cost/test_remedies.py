@@ -31,7 +31,9 @@ def test_an_operator_of_a_vendor_and_what_stands_behind_it(tmp_path):
     assert found["operator vendor:Reshape3D"] == (
         "Export the network without vendor:Reshape3D, or with it written out in standard operators."
     )
-    assert found["operator Conv of a value of unknown shape"].startswith("An operator before Conv does not tell")
+    assert found["operator Conv of a value of unknown shape"].startswith(
+        "The output shape of an operator before Conv is unknown"
+    )
 
 
 def test_a_shape_that_depends_on_values(tmp_path):

@@ -63,7 +63,9 @@ RESHAPING: Final = replace(
 def convention(graph: Graph) -> Convention:
     """An ONNX file flattens with one of two operators, and only its producer tells with which."""
     producer = str(graph.facts.get("producer", "")).lower()
-    return RESHAPING if any(name in producer for name in _RESHAPING) else FLATTENING
+    if any(name in producer for name in _RESHAPING):
+        return RESHAPING
+    return FLATTENING
 
 
 def count(subject: CountedModel) -> float:

@@ -36,8 +36,11 @@ _INPUT_LIMITS: Final = 11  # the opset from which the limits of Clip are inputs,
 
 def _mean(node: Node, inputs: Sequence[Shape]) -> int:
     """A pool over all that is spatial also divides; a mean over other axes is a sum to it."""
-    spatial = node.op != "mean" or tuple(node.get("axes", ())) == tuple(range(2, len(inputs[0])))
-    return prod(inputs[0]) + (4 * prod(node.shape) if spatial else 0)
+    given = inputs[0]
+    every_spatial = tuple(range(2, len(given)))
+    is_pool = node.op != "mean" or tuple(node.get("axes", ())) == every_spatial
+    additions = prod(given)
+    return additions + 4 * prod(node.shape) if is_pool else additions
 
 
 def _local(node: Node, inputs: Sequence[Shape]) -> int:

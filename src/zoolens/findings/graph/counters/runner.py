@@ -39,7 +39,9 @@ class Count:
 
     @property
     def residual(self) -> float:
-        return 0.0 if self.value is None else self.value - sum(self.terms.values())
+        if self.value is None:
+            return 0.0
+        return self.value - sum(self.terms.values())
 
     @property
     def differences(self) -> dict[str, int]:
@@ -57,7 +59,8 @@ def run_counters(source: Source, counters: Sequence[Counter] | None = None) -> l
     chosen = all_counters() if counters is None else list(counters)
     subject = CountedModel(source.plugin, source.request)
     fitting = [counter for counter in chosen if counter.version and counter.kind == subject.kind]
-    counts = {counter.name: count for counter, count in zip(fitting, _counted(source, fitting), strict=True)}
+    counted = zip(fitting, _counted(source, fitting), strict=True)
+    counts = {counter.name: count for counter, count in counted}
     return [counts.get(counter.name) or Count(counter, reason=_why_not(counter)) for counter in chosen]
 
 
@@ -97,7 +100,9 @@ def _run(source: Source, counters: Sequence[Counter]) -> tuple[list[dict[str, An
 def _checked(answer: Any) -> dict[str, Any]:
     """The process has read a stranger's file: what is no answer is an error of its counter."""
     try:
-        value, terms, error = answer.get("value"), dict(answer.get("terms", {})), answer.get("error")
+        value = answer.get("value")
+        terms = dict(answer.get("terms", {}))
+        error = answer.get("error")
     except (ValueError, TypeError, AttributeError):
         return {"error": _NONSENSE}
     if not all(isinstance(number, int | float) for number in (0 if value is None else value, *terms.values())):

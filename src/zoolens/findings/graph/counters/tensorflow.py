@@ -52,7 +52,9 @@ def _hidden(node: Node) -> str:
     """A grouped convolution that is not depthwise."""
     kernel = node.parameter("kernel")
     depthwise = kernel is not None and kernel.shape[1] == 1
-    return GROUPED if node.op == "conv" and node.get("groups", 1) > 1 and not depthwise else ""
+    if node.op == "conv" and node.get("groups", 1) > 1 and not depthwise:
+        return GROUPED
+    return ""
 
 
 KERAS: Final = Convention(

@@ -93,8 +93,11 @@ class Convention:
 
 def _calling(graph: Graph) -> frozenset[str]:
     """Modules that have modules inside: what such a module computes by itself, it computes with functions."""
-    paths = [node.source.split(".") for node in graph.nodes]
-    return frozenset({""} | {".".join(path[:depth]) for path in paths for depth in range(1, len(path))})
+    calling = {""}
+    for node in graph.nodes:
+        path = node.source.split(".")
+        calling.update(".".join(path[:depth]) for depth in range(1, len(path)))
+    return frozenset(calling)
 
 
 def per_output(term: str, each: int = 1) -> Charge:

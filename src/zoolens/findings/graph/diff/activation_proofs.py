@@ -18,7 +18,7 @@ from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.outline.blocks import LEARNED
 from zoolens.findings.graph.passes.implied_activations import without_implied
 
-_ALIKE: Final = frozenset({"relu", "relu6", "clip"})
+_RECTIFIERS: Final = frozenset({"relu", "relu6", "clip"})
 _FEW: Final = 0.25  # of the layers, whose ranges are without negative numbers by chance
 _REMEDY: Final = "Compare with the file that was quantised."
 
@@ -53,9 +53,17 @@ def implied_gaps(alignment: Alignment) -> tuple[Gap, ...]:
 
 def _implied(alignment: Alignment) -> tuple[set[str], int]:
     """The implied activations without a partner, and how many have one."""
-    pairs = [pair for pair in alignment.pairs if any(each and each.node.get("implied") for each in (pair.a, pair.b))]
-    alone = {pair.either.node.name for pair in pairs if pair.a is None or pair.b is None}
-    return alone, len(pairs) - len(alone)
+    alone: set[str] = set()
+    paired = 0
+    for pair in alignment.pairs:
+        layers = [layer for layer in (pair.a, pair.b) if layer is not None]
+        if not any(layer.node.get("implied") for layer in layers):
+            continue
+        if len(layers) == 1:
+            alone.add(layers[0].node.name)
+        else:
+            paired += 1
+    return alone, paired
 
 
 def _is_implied(finding: LayerFinding) -> bool:
@@ -65,4 +73,4 @@ def _is_implied(finding: LayerFinding) -> bool:
 
 def _cuts(node: Node) -> bool:
     """Whether it is an activation that a range of numbers may stand for."""
-    return node.op in _ALIKE and (node.op != "clip" or node.get("low") in (0, None))
+    return node.op in _RECTIFIERS and (node.op != "clip" or node.get("low") in (0, None))

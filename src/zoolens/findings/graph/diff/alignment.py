@@ -37,7 +37,9 @@ class LayerPair:
     @property
     def names(self) -> tuple[str | None, str | None]:
         """The names of both nodes; None on the side that has no layer here."""
-        return self.a.node.name if self.a else None, self.b.node.name if self.b else None
+        name_a = self.a.node.name if self.a else None
+        name_b = self.b.node.name if self.b else None
+        return name_a, name_b
 
     @property
     def either(self) -> BlockLayer:
@@ -84,7 +86,8 @@ def align(a: Graph, b: Graph) -> Alignment:
 
 def _aligned(from_a: list[Block], from_b: list[Block]) -> tuple[list[Beside], float]:
     """The best alignment of two networks' blocks, and the sum of its scores."""
-    left, right = laid_out(from_a), laid_out(from_b)
+    left = laid_out(from_a)
+    right = laid_out(from_b)
     cache: dict[tuple[object, ...], float] = {}
     codes = _codes([*left, *right])
     weights = {id(block): block_weight(block) for block in (*left, *right)}
@@ -100,9 +103,13 @@ def _aligned(from_a: list[Block], from_b: list[Block]) -> tuple[list[Beside], fl
 
 
 def _codes(blocks: Sequence[Block]) -> dict[int, int]:
-    """A small number for each distinct (signature, resolution), so that likeness is computed once for each."""
+    """A small number for each distinct (signature, resolution), so that similarity is computed once for each."""
     known: dict[object, int] = {}
-    return {id(block): known.setdefault((block.signature, block.output.shape), len(known)) for block in blocks}
+    codes: dict[int, int] = {}
+    for block in blocks:
+        look = (block.signature, block.output.shape)
+        codes[id(block)] = known.setdefault(look, len(known))
+    return codes
 
 
 def _worth(similarity: float, weight_a: float, weight_b: float) -> float:
@@ -119,7 +126,8 @@ def _row(a: Block | None, b: Block | None) -> BlockRow:
         )
     pairs: list[LayerPair] = []
     for from_a, from_b in _matched_paths(a, b):
-        left, right = a.on(from_a) if from_a is not None else [], b.on(from_b) if from_b is not None else []
+        left = a.on(from_a) if from_a is not None else []
+        right = b.on(from_b) if from_b is not None else []
         pairs.extend(_layer_pairs(left, right))
     return BlockRow(a, b, tuple(_in_order(pairs, a, b)))
 
@@ -132,8 +140,9 @@ def _layer_pairs(left: Sequence[BlockLayer], right: Sequence[BlockLayer]) -> lis
 
 
 def _matched_paths(a: Block, b: Block) -> list[tuple[str | None, str | None]]:
-    """Paths of the same name where names mean something; branches by likeness, best first."""
-    named_a, named_b = set(a.paths), set(b.paths)
+    """Paths of the same name where names mean something; branches by similarity, best first."""
+    named_a = set(a.paths)
+    named_b = set(b.paths)
     if "" in named_a ^ named_b and len(named_a) == len(named_b) == 1:
         return [(a.paths[0], b.paths[0])]  # a chain beside a chain, whatever each is called
     both = sorted(path for path in named_a & named_b if not path.startswith("branch"))
@@ -169,6 +178,8 @@ def _in_order(pairs: list[LayerPair], a: Block, b: Block) -> list[LayerPair]:
     scale = len(a.layers) / max(len(b.layers), 1)
 
     def place(pair: LayerPair) -> float:
-        return place_a[id(pair.a)] if pair.a else place_b[id(pair.b)] * scale
+        if pair.a:
+            return place_a[id(pair.a)]
+        return place_b[id(pair.b)] * scale
 
     return sorted(pairs, key=place)

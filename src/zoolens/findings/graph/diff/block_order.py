@@ -17,12 +17,15 @@ Beside = tuple[Block | None, Block | None]
 
 
 def reordered(rows: Sequence[Beside]) -> list[Beside]:
-    """The same rows, with blocks beside their like wherever neighbouring rows hold the same blocks on both sides."""
+    """Pair equal blocks in runs of rows that hold the same blocks on both sides in another order."""
     paired: list[Beside] = []
     number = 0
     while number < len(rows):
         stop = _closing_row(rows, number) if _differs(rows[number]) else None
-        paired.extend(_paired_anew(rows[number:stop]) if stop else rows[number : number + 1])
+        if stop:
+            paired.extend(_paired_anew(rows[number:stop]))
+        else:
+            paired.append(rows[number])
         number = stop or number + 1
     return paired
 
@@ -81,8 +84,12 @@ def _look(block: Block, *, strides: bool = True) -> Hashable:
 
     Without strides, pools on the shortcut are left out too: they are there because a block strides.
     """
-    layers = [layer for layer in block.layers if strides or (layer.path, layer.kind) != ("shortcut", "pool")]
-    return block.kind, *(_layer_look(layer, strides=strides) for layer in layers)
+    looks: list[Hashable] = []
+    for layer in block.layers:
+        is_shortcut_pool = layer.path == "shortcut" and layer.kind == "pool"
+        if strides or not is_shortcut_pool:
+            looks.append(_layer_look(layer, strides=strides))
+    return block.kind, *looks
 
 
 def _layer_look(layer: BlockLayer, *, strides: bool) -> Hashable:

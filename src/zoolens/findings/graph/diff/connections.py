@@ -11,7 +11,7 @@ from zoolens.findings.graph.diff.diff_causes import CONNECTIONS, LayerFinding
 from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC, COMMUTATIVE, POOLS, REDUCTIONS
 
-# What treats every channel alike, or with numbers of its own, and leaves the channels in their order.
+# What treats every channel the same, or with numbers of its own, and leaves the channels in their order.
 _BY_CHANNEL: Final = (
     ACTIVATIONS
     | ARITHMETIC
@@ -23,11 +23,12 @@ _CONVOLUTIONS: Final = frozenset({"conv", "conv_transpose"})
 
 def connection_findings(alignment: Alignment, a: Graph, b: Graph) -> Iterator[LayerFinding]:
     """The first layer that the other side computes nowhere in the same way, where all layers have partners of their own
-    kind. Elsewhere other connections follow from what is missing or replaced, which is told as such."""
+    kind. Elsewhere other connections follow from what is missing or replaced, which is reported as such."""
     pairs = [(row, pair) for row, aligned in enumerate(alignment.rows) for pair in aligned.pairs]
     if any(pair.a is None or pair.b is None or pair.a.node.op != pair.b.node.op for _, pair in pairs):
         return
-    ours, theirs = _derivations(a), set(_derivations(b).values())
+    ours = _derivations(a)
+    theirs = set(_derivations(b).values())
     place = {node.name: number for number, node in enumerate(a.nodes)}
     foreign = [(row, pair) for row, pair in pairs if pair.a and ours[pair.a.node.name] not in theirs]
     if foreign:
@@ -49,7 +50,9 @@ def _derivations(graph: Graph) -> dict[str, str]:
 def _only_numbers_channels(concat: Node, graph: Graph) -> bool:
     """Whether the order of a concat's parts is free: it only numbers the channels that the next layers have weights
     for. It is not free along another axis, before a layer with groups, and in an output."""
-    axis, waiting, seen = concat.get("axis"), [concat], {concat.name}
+    axis = concat.get("axis")
+    waiting = [concat]
+    seen = {concat.name}
     while waiting:
         node = waiting.pop()
         if node.name in graph.outputs:
@@ -72,6 +75,7 @@ def _keeps_channels(user: Node, given: Node, axis: int) -> bool:
     """Whether the channels stay where they are, or are summed up."""
     if user.op in _CONVOLUTIONS:
         return axis == 1 and user.get("groups") == given.shape[1]
-    flat = user.op == "flatten" or (user.op == "reshape" and len(user.shape) == axis + 1)
-    reduced = user.op in REDUCTIONS and min(user.get("axes", ())) > axis
-    return (flat and user.shape[:axis] == given.shape[:axis]) or reduced
+    if user.op in REDUCTIONS:
+        return bool(min(user.get("axes", ())) > axis)
+    is_flat = user.op == "flatten" or (user.op == "reshape" and len(user.shape) == axis + 1)
+    return is_flat and user.shape[:axis] == given.shape[:axis]

@@ -28,7 +28,7 @@ UNBOOKED = -1
 
 
 def with_shares(differences: Sequence[Difference], alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
-    """The same differences with their shares, and one more for what none of them explains, if anything is left."""
+    """Give every difference its share of the cost, and add one for the cost that none of them explains."""
     books = Books(differences, alignment, a, b)
     _give_rest(books, differences)
     macs = _whole_numbers(books.macs, len(differences))
@@ -78,7 +78,8 @@ class Books:
             _add(self.parameters, {whole: float(sum(self.learned_b[name].values()))})
 
     def _book_two(self, pair: LayerPair, a: Node, b: Node) -> None:
-        cost_a, cost_b = self.cost_a[a.name], self.cost_b[b.name]
+        cost_a = self.cost_a[a.name]
+        cost_b = self.cost_b[b.name]
         own = self.owner.get(pair.names, {})
         kernel = kernel_factors(a, b, own, self.origins)
         _add(self.macs, split(cost_a, cost_b, combined([kernel, self.origins.spatial_b.get(b.name, {})]), own))
@@ -103,7 +104,9 @@ def split(cost_a: float, cost_b: float, logs: Logs, own: Mapping[str, int]) -> L
     """Splits the difference of two costs over the causes: each logarithm times the logarithmic mean. What logarithms
     leave open is booked, never lost."""
     if not cost_a or not cost_b:
-        return {_own_heir(own, UNBOOKED): float(cost_b - cost_a)} if cost_b - cost_a else {}
+        if cost_b - cost_a:
+            return {_own_heir(own, UNBOOKED): float(cost_b - cost_a)}
+        return {}
     total = log(cost_b / cost_a)
     mean = (cost_b - cost_a) / total if cost_b != cost_a else float(cost_a)
     open_ = total - sum(logs.values())

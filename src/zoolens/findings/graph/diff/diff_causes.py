@@ -91,9 +91,11 @@ class PairContext:
     def grown(self) -> float:
         """How many times as many pixels b takes in as a; 1 where both take images of one size."""
         sizes = [resolution(graph.inputs[0].shape) if graph.inputs else () for graph in (self.a, self.b)]
-        return prod(sizes[1]) / prod(sizes[0]) if sizes[0] and sizes[0] != sizes[1] else 1.0
+        if sizes[0] and sizes[0] != sizes[1]:
+            return prod(sizes[1]) / prod(sizes[0])
+        return 1.0
 
-    def alike_inputs(self, a: Node, b: Node) -> bool:
+    def same_inputs(self, a: Node, b: Node) -> bool:
         """Whether both layers are given values of the same shapes."""
         shapes_a, shapes_b = (
             [graph.by_name[name].shape for name in node.inputs] for graph, node in ((self.a, a), (self.b, b))
@@ -112,7 +114,8 @@ def own_findings(pair: LayerPair, context: PairContext) -> Iterator[LayerFinding
     """What two aligned layers differ in by themselves; strides are left to `strides`."""
     assert pair.a is not None
     assert pair.b is not None
-    a, b = pair.a.node, pair.b.node
+    a = pair.a.node
+    b = pair.b.node
     for cause, aspect, values, group in _differences(pair, pair.a, pair.b, a, b, context):
         yield LayerFinding(cause, context.row, pair, aspect, values, group)
 
@@ -158,7 +161,8 @@ def _fixed_numbers(a: Node, b: Node) -> Iterator[Raw]:
 
 
 def _inputs(a: Node, b: Node) -> Iterator[Raw]:
-    size_a, size_b = resolution(a.shape), resolution(b.shape)
+    size_a = resolution(a.shape)
+    size_b = resolution(b.shape)
     if size_a != size_b:
         yield INPUT_SIZE, "spatial", (size_a, size_b), ()
     if channels(a) != channels(b) and len(a.shape) == len(b.shape) == 4:
@@ -195,13 +199,16 @@ def _learned(layer: BlockLayer, a: Node, b: Node, context: PairContext) -> Itera
 
 def _gates(layer: BlockLayer, a: Node, b: Node) -> Iterator[Raw]:
     """The width of the states, and the gates that have a bias; two biases that add up are one."""
-    if a.get("hidden") != b.get("hidden"):
-        ratio = round(b.get("hidden") / a.get("hidden"), 4)
-        yield WIDTH, "width", (a.get("hidden"), b.get("hidden")), (layer.path, layer.kind, layer.index, ratio)
-    biased = [_biases(node) for node in (a, b)]
-    alike = all(a.get(setting) == b.get(setting) for setting in ("kind", "reset_first"))
-    if alike and biased[0] != biased[1]:
-        has = (bool(biased[0] - biased[1]), bool(biased[1] - biased[0]))
+    hidden_a = a.get("hidden")
+    hidden_b = b.get("hidden")
+    if hidden_a != hidden_b:
+        ratio = round(hidden_b / hidden_a, 4)
+        yield WIDTH, "width", (hidden_a, hidden_b), (layer.path, layer.kind, layer.index, ratio)
+    biased_a = _biases(a)
+    biased_b = _biases(b)
+    same_cell = all(a.get(setting) == b.get(setting) for setting in ("kind", "reset_first"))
+    if same_cell and biased_a != biased_b:
+        has = (bool(biased_a - biased_b), bool(biased_b - biased_a))
         yield BIAS, "bias", has, (layer.kind, has)
 
 
@@ -226,7 +233,8 @@ def _scales_channels(node: Node, graph: Graph) -> bool:
 
 
 def _norms(a: Node, b: Node, prefix: str) -> Iterator[Raw]:
-    epsilon_a, epsilon_b = a.get("epsilon"), b.get("epsilon")
+    epsilon_a = a.get("epsilon")
+    epsilon_b = b.get("epsilon")
     if epsilon_a is not None and epsilon_b is not None and not settings.equal(epsilon_a, epsilon_b):
         yield EPSILON, "", (epsilon_a, epsilon_b), (f"{epsilon_a:.4g}", f"{epsilon_b:.4g}")
     for role in ("scale", "shift"):
@@ -236,7 +244,8 @@ def _norms(a: Node, b: Node, prefix: str) -> Iterator[Raw]:
 
 
 def _windows(pair: LayerPair, layer: BlockLayer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
-    kernel_a, kernel_b = settings.kernel(a), settings.kernel(b)
+    kernel_a = settings.kernel(a)
+    kernel_b = settings.kernel(b)
     if kernel_a != kernel_b:
         yield KERNEL, "kernel", (kernel_a, kernel_b), (layer.path, layer.kind, layer.index, kernel_a, kernel_b)
     spread = (settings.dilation(a), settings.dilation(b))
@@ -245,12 +254,13 @@ def _windows(pair: LayerPair, layer: BlockLayer, a: Node, b: Node, context: Pair
     if kernel_a == kernel_b and spread[0] == spread[1] and settings.stride(a) == settings.stride(b):
         yield from _padding(pair, a, b, context)
     added = (settings.output_pads(a), settings.output_pads(b))
-    if added[0] != added[1] and a.op == b.op and context.alike_inputs(a, b):
+    if added[0] != added[1] and a.op == b.op and context.same_inputs(a, b):
         yield SETTING, "", added, (a.op, "output_pads", *added)
 
 
 def _padding(pair: LayerPair, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
-    pads_a, pads_b = settings.pads(a), settings.pads(b)
+    pads_a = settings.pads(a)
+    pads_b = settings.pads(b)
     extents = context.extents(pair)
     if pads_a != pads_b and extents[0] != extents[1] and _follows_extents(a, b, extents):
         if context.grown != 1:
@@ -287,10 +297,11 @@ def _ends(node: Node) -> tuple[int, ...]:
 
 def _choices(a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     choices = settings.CHOICES.get(a.op, {})
-    if context.alike_inputs(a, b):
+    if context.same_inputs(a, b):
         choices = {**choices, **settings.PLACES.get(a.op, {})}
     for name, default in choices.items():
-        value_a, value_b = a.get(name, default), b.get(name, default)
+        value_a = a.get(name, default)
+        value_b = b.get(name, default)
         if not settings.equal(value_a, value_b):
             cause = LRN if a.op == "lrn" else CONSTANT if settings.is_constant(name, value_a, value_b) else SETTING
             yield cause, "", (value_a, value_b), (a.op, name, str(value_a), str(value_b))

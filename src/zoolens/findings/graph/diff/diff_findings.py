@@ -121,15 +121,14 @@ def _with_moved_norms(findings: list[LayerFinding]) -> list[LayerFinding]:
 
 
 def _with_even_widths(findings: list[LayerFinding]) -> list[LayerFinding]:
-    """The same ratio of widths at three or more kinds of place is one difference."""
+    """Group widths that differ by one ratio at three or more kinds of place: that is a width multiplier."""
     labels: dict[float, set[Hashable]] = {}
     for finding in findings:
         if finding.cause == WIDTH:
             labels.setdefault(_ratio(finding), set()).add(finding.group)
+    even = {ratio for ratio, groups in labels.items() if len(groups) >= EVEN}
     return [
-        replace(finding, group=_ratio(finding))
-        if finding.cause == WIDTH and len(labels[_ratio(finding)]) >= EVEN
-        else finding
+        replace(finding, group=_ratio(finding)) if finding.cause == WIDTH and _ratio(finding) in even else finding
         for finding in findings
     ]
 
@@ -139,10 +138,12 @@ def _ratio(finding: LayerFinding) -> float:
 
 
 def _with_moved_pools(findings: list[LayerFinding]) -> list[LayerFinding]:
-    """A pool that only moved is told by the placement of its stride."""
+    """Leave out pools that only moved: the placement of their stride is reported."""
     placed = {key for finding in findings if finding.cause == STRIDE_PLACEMENT and (key := _alone(finding))}
-    both = {side for side, _ in placed} == {0, 1}
-    return [finding for finding in findings if not (both and finding.cause == POOLING and _alone(finding) in placed)]
+    sides = {side for side, _ in placed}
+    if sides != {0, 1}:
+        return list(findings)
+    return [finding for finding in findings if finding.cause != POOLING or _alone(finding) not in placed]
 
 
 def _alone(finding: LayerFinding) -> tuple[int, str] | None:
@@ -150,7 +151,9 @@ def _alone(finding: LayerFinding) -> tuple[int, str] | None:
     if finding.pair.a and finding.pair.b:
         return None
     layer = finding.pair.either
-    return None if layer.path == "shortcut" else (0 if finding.pair.a else 1, layer.node.name)
+    if layer.path == "shortcut":
+        return None
+    return (0 if finding.pair.a else 1, layer.node.name)
 
 
 def _is_lone_norm(finding: LayerFinding) -> bool:

@@ -39,7 +39,8 @@ def diff_page(diff: Diff) -> Page:
 
 def _figures(diff: Diff) -> Table:
     columns = (Column(""), *(Column(name, "number") for name in diff.names), Column("difference", "number"))
-    macs, parameters = (diff.cost_a.macs, diff.cost_b.macs), (diff.cost_a.parameters, diff.cost_b.parameters)
+    macs = (diff.cost_a.macs, diff.cost_b.macs)
+    parameters = (diff.cost_a.parameters, diff.cost_b.parameters)
     macs_whole = diff.cost_a.macs_whole, diff.cost_b.macs_whole
     parameters_whole = diff.cost_a.parameters_whole, diff.cost_b.parameters_whole
     rows = _row("multiply-accumulates", macs, macs_whole), _row("parameters", parameters, parameters_whole)
@@ -48,8 +49,10 @@ def _figures(diff: Diff) -> Table:
 
 def _row(what: str, counts: tuple[int, int], whole: tuple[bool, bool]) -> tuple[str, ...]:
     """Totals, or what is at least counted; the difference of two lower bounds says nothing."""
-    shown = [at_least(f"{count:,}", whole=counted) for count, counted in zip(counts, whole, strict=True)]
-    return what, *shown, f"{counts[1] - counts[0]:+,}" if all(whole) else "not known"
+    of_a = at_least(f"{counts[0]:,}", whole=whole[0])
+    of_b = at_least(f"{counts[1]:,}", whole=whole[1])
+    gap = f"{counts[1] - counts[0]:+,}" if all(whole) else "not known"
+    return what, of_a, of_b, gap
 
 
 def _differences(diff: Diff, differences: Sequence[Difference]) -> Table:

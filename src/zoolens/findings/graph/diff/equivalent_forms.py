@@ -28,7 +28,9 @@ def _each(form: Callable[[Graph], Graph]) -> Form:
 def _leading_constants(a: Graph, b: Graph) -> tuple[Graph, Graph]:
     """Where both scale as many inputs, neither side has folded a constant, and other numbers are a difference."""
     folded = fold_leading_constants(a), fold_leading_constants(b)
-    return (a, b) if len(a) - len(folded[0]) == len(b) - len(folded[1]) else folded
+    if len(a) - len(folded[0]) == len(b) - len(folded[1]):
+        return (a, b)
+    return folded
 
 
 FORMS: Final[Forms] = (

@@ -18,7 +18,7 @@ Owners = Mapping[tuple[str | None, str | None], Mapping[str, int]]
 NOBODY = -1
 NEGLIGIBLE = 1e-12
 EVEN_OUT = 1e-9
-# In another arrangement extents are not what they were; the causes are carried on as they came.
+# In another arrangement extents are not what they were; the causes are propagated as they came.
 PASSING = (VIEWS - {"flatten"}) | {"attention", "matmul", "softmax"}
 SPATIAL_ASPECTS = ("spatial", "kernel", "whole")
 
@@ -42,27 +42,39 @@ def combined(parts: Iterable[Mapping[int, float]]) -> Logs:
     return {key: value for key, value in total.items() if abs(value) > NEGLIGIBLE}
 
 
+@dataclass(frozen=True)
+class _Compared:
+    """Two graphs with the layers that are aligned, and the difference that owns each."""
+
+    a: Graph
+    b: Graph
+    alignment: Alignment
+    owners: Owners
+
+
 def origins(alignment: Alignment, a: Graph, b: Graph, owners: Owners) -> Origins:
+    """Trace every difference of extents back to the difference of layers that causes it."""
     known = Origins()
+    compared = _Compared(a, b, alignment, owners)
     for pair in alignment.pairs:
         own = owners.get(pair.names, {})
         if pair.a and pair.b:
-            _both(pair.a.node, pair.b.node, own, a, b, known, alignment, owners)
+            _both(pair.a.node, pair.b.node, own, compared, known)
         else:
             _alone(pair, own, a if pair.a else b, known)
     return known
 
 
-def _both(
-    a: Node, b: Node, own: Mapping[str, int], ga: Graph, gb: Graph, known: Origins, alignment: Alignment, owners: Owners
-) -> None:
-    first_a, first_b = _main_input(a, ga), _main_input(b, gb)
+def _both(a: Node, b: Node, own: Mapping[str, int], compared: _Compared, known: Origins) -> None:
+    first_a = _main_input(a, compared.a)
+    first_b = _main_input(b, compared.b)
     spatial = _merged(known.spatial_a.get(first_a, {}), known.spatial_b.get(first_b, {}))
     width = _merged(known.width_a.get(first_a, {}), known.width_b.get(first_b, {}))
     if a.op == "flatten" and b.op == "flatten":
-        width, spatial = combined([width, spatial]), {}
+        width = combined([width, spatial])
+        spatial = {}
     elif a.op == "concat" and b.op == "concat":
-        width = _concatenated(a, b, ga, gb, known, alignment, owners)
+        width = _concatenated(a, b, compared, known)
     elif a.op in LEARNED and not (is_depthwise(a) and is_depthwise(b)):
         width = {}
     if a.op not in PASSING or b.op not in PASSING:
@@ -73,8 +85,10 @@ def _both(
 
 def _settled(a: Node, b: Node, spatial: Logs, width: Logs, own: Mapping[str, int]) -> tuple[Logs, Logs]:
     """Logs that say exactly how the extents of two aligned values differ."""
-    spatial = _closed(spatial, _log(_area(b), _area(a)), own, SPATIAL_ASPECTS) if resolution(b.shape) else {}
-    return spatial, _closed(width, _log(channels(b), channels(a)), own, ("width", "whole"))
+    grown = _log(_area(b), _area(a))
+    widened = _log(channels(b), channels(a))
+    spatial = _closed(spatial, grown, own, SPATIAL_ASPECTS) if resolution(b.shape) else {}
+    return spatial, _closed(width, widened, own, ("width", "whole"))
 
 
 def _main_input(node: Node, graph: Graph) -> str:
@@ -85,7 +99,8 @@ def _main_input(node: Node, graph: Graph) -> str:
 
 
 def _alone(pair: LayerPair, own: Mapping[str, int], graph: Graph, known: Origins) -> None:
-    node, sign = pair.either.node, -1.0 if pair.a else 1.0
+    node = pair.either.node
+    sign = -1.0 if pair.a else 1.0
     spatial, width = (known.spatial_a, known.width_a) if pair.a else (known.spatial_b, known.width_b)
     before = graph.by_name[_main_input(node, graph)] if node.inputs else node
     if node.op in VIEWS:
@@ -116,28 +131,28 @@ def _closed(logs: Logs, target: float, own: Mapping[str, int], aspects: tuple[st
     return combined([logs, {heir: open_}])
 
 
-def _concatenated(a: Node, b: Node, ga: Graph, gb: Graph, known: Origins, alignment: Alignment, owners: Owners) -> Logs:
+def _concatenated(a: Node, b: Node, compared: _Compared, known: Origins) -> Logs:
     """The width of a concat: each input's change of channels, booked on that input's causes."""
     changes: list[Logs] = []
     seen: set[str] = set()
     for name in a.inputs:
-        partner = alignment.partner.get(name)
-        before = channels(ga.by_name[name])
+        partner = compared.alignment.partner.get(name)
+        before = channels(compared.a.by_name[name])
         if partner is not None and partner.name in b.inputs:
             seen.add(partner.name)
             changes.append(_scaled(known.width_b.get(partner.name, {}), channels(partner) - before))
         else:
-            changes.append({owners.get((name, None), {}).get("whole", NOBODY): -float(before)})
-    changes += [
-        {owners.get((None, name), {}).get("whole", NOBODY): float(channels(gb.by_name[name]))}
-        for name in b.inputs
-        if name not in seen
-    ]
+            owner = compared.owners.get((name, None), {}).get("whole", NOBODY)
+            changes.append({owner: -float(before)})
+    for name in b.inputs:
+        if name not in seen:
+            owner = compared.owners.get((None, name), {}).get("whole", NOBODY)
+            changes.append({owner: float(channels(compared.b.by_name[name]))})
     return _scaled(combined(changes), _log(channels(b), channels(a)))
 
 
 def _scaled(logs: Logs, total: float) -> Logs:
-    """The same proportions with another sum; on nobody if there are no proportions."""
+    """Scale logs to another sum; without any proportions the sum is booked on nobody."""
     whole = sum(logs.values())
     if abs(whole) <= NEGLIGIBLE:
         return {NOBODY: total} if abs(total) > NEGLIGIBLE else {}
@@ -151,9 +166,9 @@ def kernel_factors(a: Node, b: Node, own: Mapping[str, int], known: Origins) -> 
         return dict(width)
     if is_depthwise(a) and is_depthwise(b):
         return combined([width, _area_factor(a, b, own)])
-    inputs = _merged(
-        known.width_a.get(a.inputs[0], {}) if a.inputs else {}, known.width_b.get(b.inputs[0], {}) if b.inputs else {}
-    )
+    inputs_a = known.width_a.get(a.inputs[0], {}) if a.inputs else {}
+    inputs_b = known.width_b.get(b.inputs[0], {}) if b.inputs else {}
+    inputs = _merged(inputs_a, inputs_b)
     inputs = _closed(inputs, _log(_taken(b), _taken(a)), {}, ())
     grouped = {own.get("groups", NOBODY): -_log(settings.groups(b), settings.groups(a))}
     return combined([width, inputs, grouped, _area_factor(a, b, own)])
@@ -162,11 +177,15 @@ def kernel_factors(a: Node, b: Node, own: Mapping[str, int], known: Origins) -> 
 def _taken(node: Node) -> int:
     """Channels that a learned layer takes in."""
     kernel = node.parameter("kernel")
-    return kernel.shape[1] * settings.groups(node) if kernel and len(kernel.shape) > 1 else 1
+    if kernel and len(kernel.shape) > 1:
+        return kernel.shape[1] * settings.groups(node)
+    return 1
 
 
 def _area_factor(a: Node, b: Node, own: Mapping[str, int]) -> Logs:
-    return {own.get("kernel", NOBODY): _log(prod(settings.kernel(b)), prod(settings.kernel(a)))}
+    area_a = prod(settings.kernel(a))
+    area_b = prod(settings.kernel(b))
+    return {own.get("kernel", NOBODY): _log(area_b, area_a)}
 
 
 def _area(node: Node) -> int:

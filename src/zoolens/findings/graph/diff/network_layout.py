@@ -43,54 +43,53 @@ class PlacedLayer:
 
 @dataclass(frozen=True)
 class PlacedBlock:
-    """A block, or a single layer outside any. `lines`: pairs of places in `layers`; the first is −1 where the value
-    comes from outside the block. `ends`: places of the layers whose values are used outside. `inputs`: places of the
-    other blocks of its part whose values it uses, and −1 where it uses a value from outside the part. `count`: its
-    layers, also where `layers` is empty because the network has too many."""
+    """A block, or a single layer outside any. Layers and blocks are named by their places in a tuple."""
 
     title: str
     shape: str
-    layers: tuple[PlacedLayer, ...]
-    lines: tuple[tuple[int, int], ...]
-    ends: tuple[int, ...]
-    inputs: tuple[int, ...]
-    count: int
+    layers: tuple[PlacedLayer, ...]  # empty where the network has too many
+    lines: tuple[tuple[int, int], ...]  # from layer to layer; from −1 where the value comes from outside the block
+    ends: tuple[int, ...]  # layers whose values are used outside
+    inputs: tuple[int, ...]  # blocks of its part whose values it uses, and −1 for a value from outside the part
+    count: int  # of layers, also where `layers` is empty
     amounts: Amounts
 
 
 @dataclass(frozen=True)
 class NetworkPart:
-    """Equal blocks behind one another, or one block, or one layer (`single`). `inputs`: places of the parts whose
-    values it uses, in the order of the network."""
+    """Equal blocks behind one another, or one block, or one layer."""
 
     stage: str
     title: str
     shape: str
-    single: bool
+    single: bool  # one layer
     blocks: tuple[PlacedBlock, ...]
-    inputs: tuple[int, ...]
+    inputs: tuple[int, ...]  # places of the parts whose values it uses, in the order of the network
     amounts: Amounts
 
 
 @dataclass(frozen=True)
 class NetworkLayout:
-    """`totals`: what the whole network costs. `unknown`: operators that nobody can count, by their own names; their
-    cost is in no sum. `whole`: the insides of blocks are laid out."""
+    """A network as parts on a grid, with what each costs."""
 
     parts: tuple[NetworkPart, ...]
-    totals: Amounts
+    totals: Amounts  # of the whole network
     layers: int
-    unknown: Mapping[str, int]
-    whole: bool
+    unknown: Mapping[str, int]  # operators without a known cost, by their own names: they are in no sum
+    whole: bool  # whether the insides of blocks are laid out
 
     def share(self, amounts: Amounts, measure: str) -> float:
         """The part of the whole network that a layer, a block or a part of it makes."""
-        return amounts[measure] / self.totals[measure] if self.totals[measure] else 0.0
+        if self.totals[measure]:
+            return amounts[measure] / self.totals[measure]
+        return 0.0
 
 
 def heat(share: float) -> int:
     """0 for nothing, then 1 to 7: how many of the limits a share has reached, and one more."""
-    return 0 if share <= 0 else 1 + sum(share >= limit for limit in LIMITS)
+    if share <= 0:
+        return 0
+    return 1 + sum(share >= limit for limit in LIMITS)
 
 
 def network_layout(graph: Graph, most: int = MOST_LAYERS) -> NetworkLayout:
@@ -120,7 +119,9 @@ def _runs(blocks: Sequence[Block]) -> Iterator[list[Block]]:
 
     def look(numbered: tuple[int, Block]) -> tuple[object, ...]:
         number, block = numbered
-        return (number,) if block.plain else (block.stage, block.signature, block.output.shape)
+        if block.plain:
+            return (number,)
+        return (block.stage, block.signature, block.output.shape)
 
     for _, run in groupby(enumerate(blocks), look):
         yield [block for _, block in run]

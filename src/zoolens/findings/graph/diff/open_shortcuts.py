@@ -38,14 +38,16 @@ def chained(a: list[Block], b: list[Block]) -> Iterator[tuple[list[Block], list[
     """Both sides with chains, in every way in which they can be read that leaves at least one."""
     for look in (by_setting, by_kind):
         for split in (_whole, _without_last_norms):
-            joined = with_chains(split(a), b, look), with_chains(split(b), a, look)
-            both = ((joined[0], a, b), (joined[1], b, a))
-            if any(_chains(blocks) for blocks in joined) and all(_is_plausible(*each, look) for each in both):
-                yield _rejoined(joined[0]), _rejoined(joined[1])
+            joined_a = with_chains(split(a), b, look)
+            joined_b = with_chains(split(b), a, look)
+            if not _chains(joined_a) and not _chains(joined_b):
+                continue
+            if _is_plausible(joined_a, a, b, look) and _is_plausible(joined_b, b, a, look):
+                yield _rejoined(joined_a), _rejoined(joined_b)
 
 
 def with_chains(blocks: Sequence[Block], other: Sequence[Block], look: Look) -> list[Block]:
-    """The same blocks, with each run of layers joined that is a residual block of the other side but for its shortcut.
+    """Join each run of layers that is a residual block of the other side but for its shortcut.
 
     Longer runs come first, so that a block is never mistaken for a smaller one that it begins with.
     """
@@ -135,7 +137,9 @@ def _without_shortcut(block: Block) -> list[BlockLayer]:
 
 def _content(layers: Sequence[BlockLayer], look: Look) -> Hashable:
     """The layers in any order, but for the last: all others lead to it, whatever the order in which they are listed."""
-    return frozenset(Counter(map(look, layers)).items()), *map(look, layers[-1:])
+    looks = [look(layer) for layer in layers]
+    counted = frozenset(Counter(looks).items())
+    return counted, *looks[-1:]
 
 
 def _chain(run: Sequence[Block], model: Block, look: Look) -> Block:

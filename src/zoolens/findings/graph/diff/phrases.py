@@ -33,7 +33,8 @@ def unsigned(value: int) -> str:
 
 def pad_words(pads: Sequence[int]) -> str:
     half = len(pads) // 2
-    begins, ends = pads[:half], pads[half:]
+    begins = pads[:half]
+    ends = pads[half:]
     if not any(pads):
         return "no padding"
     if begins == ends:

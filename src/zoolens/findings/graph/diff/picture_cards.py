@@ -52,7 +52,9 @@ class PartCost:
 
     def words(self, figure: str) -> str:
         """The cost in words; `figure` is the number of multiply-accumulates as its page writes it."""
-        return at_least(figure, "MACs", whole=self.whole) if self.macs or not self.whole else ""
+        if self.macs or not self.whole:
+            return at_least(figure, "MACs", whole=self.whole)
+        return ""
 
     @property
     def gap(self) -> str:
@@ -83,7 +85,11 @@ def _state(a: str, b: str, marks: Sequence[int], *, major: bool, open_: bool) ->
         return State.NOT_KNOWN
     if not a or not b:
         return State.ONLY_A if a else State.ONLY_B
-    return State.DIFFERS if major else State.CONSTANTS if marks else State.SAME
+    if major:
+        return State.DIFFERS
+    if marks:
+        return State.CONSTANTS
+    return State.SAME
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,7 @@ class Card:
     kind_b: str = ""
     whole: tuple[int, ...] = ()  # marks of a block that the other side lacks; its lines are not shown
     unproved: bool = False  # such a block, beside operators that are not understood, in which it may be hidden
-    alike: bool = True  # of several blocks: the lines, which are those of the first, read the same in all of them
+    uniform: bool = True  # of several blocks: the lines, which are those of the first, read the same in all of them
 
     @property
     def marks(self) -> tuple[int, ...]:
@@ -220,7 +226,11 @@ def _block_kind(block: Block | None) -> str:
 
 def _kind_title(blocks: Iterable[Block | None]) -> str:
     kinds = [block.kind for block in blocks if block is not None]
-    return "" if not kinds else "layers" if kinds[0] == "layer" else kinds[0]
+    if not kinds:
+        return ""
+    if kinds[0] == "layer":
+        return "layers"
+    return kinds[0]
 
 
 def _lines(pairs: Sequence[LayerPair], context: _Context) -> Iterator[CardLine]:
@@ -288,7 +298,7 @@ def _merged(above: Card, below: Card) -> Card:
         cost_b=above.cost_b + below.cost_b,
         indices=(*above.indices, *below.indices),
         indices_b=(*above.indices_b, *below.indices_b),
-        alike=above.alike and _words(above) == _words(below),
+        uniform=above.uniform and _words(above) == _words(below),
     )
 
 

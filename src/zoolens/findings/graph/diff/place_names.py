@@ -84,7 +84,9 @@ def blocks_of(findings: Iterable[LayerFinding], alignment: Alignment, *, exact: 
     """The blocks in which some findings are; `exact`: by their numbers, each for itself."""
     places = (place_of(finding.pair, alignment.rows[finding.row]) for finding in findings)
     spots = list(dict.fromkeys((place.stage, place.block) for place in places))
-    return _joined([_exact_spot(*spot) for spot in spots]) if exact else _spots(spots, alignment)
+    if exact:
+        return _joined([_exact_spot(*spot) for spot in spots])
+    return _spots(spots, alignment)
 
 
 def _spots(spots: Sequence[tuple[str, int]], alignment: Alignment) -> str:
@@ -114,7 +116,9 @@ def _blocks(numbered: dict[str, list[int]], alignment: Alignment) -> str:
     if all(blocks == every[0] for blocks in every):
         plural = "s" if len(every) > 1 or len(every[0]) > 1 else ""
         numbers = ranges(sorted(every[0]))
-        return f"block{plural} {numbers} of {stages}" if len(numbers) < LONG else f"{len(every[0])} blocks of {stages}"
+        if len(numbers) < LONG:
+            return f"block{plural} {numbers} of {stages}"
+        return f"{len(every[0])} blocks of {stages}"
     if len(every) > MANY_STAGES:
         return f"{sum(map(len, every))} blocks of {stages}"
     return _joined([_blocks({stage: blocks}, alignment) for stage, blocks in numbered.items()])
@@ -150,4 +154,8 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else "the network"
+    if len(parts) == 1:
+        return parts[0]
+    if parts:
+        return f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return "the network"

@@ -9,7 +9,7 @@ operators that are not understood could hide one. An operator that sorts hides n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -65,18 +65,24 @@ def proved(differences: Sequence[Difference], a: Graph, b: Graph) -> tuple[list[
 
 
 def beside_gaps(found: Sequence[Difference], open_: Sequence[Difference]) -> tuple[list[Difference], list[Difference]]:
-    """The same where more than operators is not understood: only the inputs are known on both sides."""
-    certain = [difference for difference in found if difference.cause in _OF_INPUTS]
-    return certain, [*(difference for difference in found if difference.cause not in _OF_INPUTS), *open_]
+    """Return proved and open differences where whole parts are not understood: only the inputs are known then."""
+    return _with_causes(found, _OF_INPUTS, open_)
 
 
 def beside_batches(
     found: Sequence[Difference], open_: Sequence[Difference]
 ) -> tuple[list[Difference], list[Difference]]:
-    """The same where inputs differ in what may be a batch: layers of other kinds and settings are proved, while how
-    values are arranged may follow from the batch."""
-    certain = [difference for difference in found if difference.cause in _SHOWN]
-    return certain, [*(difference for difference in found if difference.cause not in _SHOWN), *open_]
+    """Return proved and open differences where inputs differ in what may be a batch: layers of other kinds and settings
+    are proved, while how values are arranged may follow from the batch."""
+    return _with_causes(found, _SHOWN, open_)
+
+
+def _with_causes(
+    found: Sequence[Difference], causes: Container[str], open_: Sequence[Difference]
+) -> tuple[list[Difference], list[Difference]]:
+    proved_ = [difference for difference in found if difference.cause in causes]
+    rest = [difference for difference in found if difference.cause not in causes]
+    return proved_, [*rest, *open_]
 
 
 class _Side:

@@ -207,7 +207,8 @@ def diff(a: Graph, b: Graph, *, names: tuple[str, str] = ("a", "b"), exported: b
     """How two canonical graphs differ, and what their sources hold beside them. `exported`: an exporter may have folded
     norms and numbers into layers, or written them in other forms. Two networks in code are compared as they are: a norm
     that only one side has is a difference."""
-    return replace(_diff(a, b, names, exported), held=(held_parameters(a), held_parameters(b)))
+    held = (held_parameters(a), held_parameters(b))
+    return replace(_diff(a, b, names, exported), held=held)
 
 
 def _diff(a: Graph, b: Graph, names: tuple[str, str], exported: bool) -> Diff:
@@ -218,9 +219,11 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str], exported: bool) -> Diff:
     Values that one computes from weights alone and the other stores are compared as stored.
     """
     costs = (cost(a), cost(b))
-    a, b = _with_used_inputs(a), _with_used_inputs(b)
+    a = _with_used_inputs(a)
+    b = _with_used_inputs(b)
     if exported and (has_sequences(a) or has_sequences(b)):
-        a, b = lift_sequences(a), lift_sequences(b)
+        a = lift_sequences(a)
+        b = lift_sequences(b)
     by_norms, forms = (_by_norms, FORMS) if exported else (_compared, ())
     compared = by_norms(a, b, names, costs)
     fewer = None if compared.same else without_extra((a, b), compared.alignment)
@@ -274,8 +277,8 @@ def _by_norms(a: Graph, b: Graph, names: tuple[str, str], costs: tuple[Cost, Cos
         folded = "" if scaled else names[side]
         compared = _compared(folded_norms(a, ops), folded_norms(b, ops), names, costs, folded=folded)
         compared = replace(compared, scaled=scaled)
-        told = (*compared.differences, *compared.unproved)
-        if not any(difference.cause in (NORM, NORM_PLACEMENT) for difference in told):
+        reported = (*compared.differences, *compared.unproved)
+        if not any(difference.cause in (NORM, NORM_PLACEMENT) for difference in reported):
             return compared
     return _compared(a, b, names, costs)
 
@@ -283,8 +286,13 @@ def _by_norms(a: Graph, b: Graph, names: tuple[str, str], costs: tuple[Cost, Cos
 def _storing_side(graphs: tuple[Graph, Graph], kept: tuple[Graph, Graph]) -> int | None:
     """The side that computes fewer values from weights alone, or keeps fewer as constants; None where both do as
     many."""
-    a, b = (len(graph) - len(stored) + _constants(graph) for graph, stored in zip(graphs, kept, strict=True))
-    return None if a == b else int(a > b)
+    fixed = []
+    for graph, stored in zip(graphs, kept, strict=True):
+        computed = len(graph) - len(stored)
+        fixed.append(computed + _constants(graph))
+    if fixed[0] == fixed[1]:
+        return None
+    return int(fixed[0] > fixed[1])
 
 
 def _constants(graph: Graph) -> int:
@@ -308,7 +316,8 @@ def _compared(
 ) -> Diff:
     alignment = align(a, b)
     found, open_ = proved(proved_activations(differences(alignment, a, b)), a, b)
-    unrolled, batches = unrolled_gaps(a, b, names), batch_gaps(a, b, names)
+    unrolled = unrolled_gaps(a, b, names)
+    batches = batch_gaps(a, b, names)
     if unrolled:
         found, open_ = beside_gaps(found, open_)
     if batches:

@@ -46,11 +46,15 @@ def sentence(difference: Difference, alignment: Alignment, names: Names, count: 
 
 
 def _instead(pair: tuple[Any, Any], names: Names, unit: str = "") -> str:
-    return f"{pair[1]}{unit} in {names[1]} instead of {pair[0]} in {names[0]}"
+    of_a, of_b = pair
+    name_a, name_b = names
+    return f"{of_b}{unit} in {name_b} instead of {of_a} in {name_a}"
 
 
 def _beside(pair: tuple[Any, Any], names: Names, unit: str = "") -> str:
-    return f"{pair[1]}{unit} in {names[1]}, {pair[0]}{unit} in {names[0]}"
+    of_a, of_b = pair
+    name_a, name_b = names
+    return f"{of_b}{unit} in {name_b}, {of_a}{unit} in {name_a}"
 
 
 def _owner(difference: Difference, names: Names) -> str:
@@ -119,7 +123,8 @@ def _extents(value: Any) -> Any:
 def _depth(difference: Difference, alignment: Alignment, names: Names) -> str:
     first = difference.findings[0]
     row = alignment.rows[first.row]
-    side, block = _owner(difference, names), row.a or row.b
+    side = _owner(difference, names)
+    block = row.a or row.b
     if (row.a is None or row.b is None) and block is not None and not block.plain:
         kind = f"{block.kind} block" if block.kind != "transition" else "transition"
         blocks = len({finding.row for finding in difference.findings})
@@ -189,14 +194,16 @@ def _shortcut(difference: Difference, alignment: Alignment, names: Names) -> str
 
 
 def _activation(difference: Difference, alignment: Alignment, names: Names) -> str:
-    place, first = where(difference.findings, alignment), difference.findings[0]
+    place = where(difference.findings, alignment)
+    first = difference.findings[0]
     if _is_whole(difference):
         return f"{place}: {_node(first).op} only in {_owner(difference, names)}"
     return f"{place}: {_beside(first.values, names)}"
 
 
 def _pooling(difference: Difference, alignment: Alignment, names: Names) -> str:
-    place, first = where(difference.findings, alignment), difference.findings[0]
+    place = where(difference.findings, alignment)
+    first = difference.findings[0]
     if not _is_whole(difference):
         pool_a, pool_b = map(pool_word, first.values)
         return f"{place}: {_beside((pool_a, pool_b), names)}"
@@ -207,7 +214,8 @@ def _pooling(difference: Difference, alignment: Alignment, names: Names) -> str:
 
 
 def _operator(difference: Difference, alignment: Alignment, names: Names) -> str:
-    place, first = where(difference.findings, alignment), difference.findings[0]
+    place = where(difference.findings, alignment)
+    first = difference.findings[0]
     if _is_whole(difference):
         amount = f" {number(scalar)}" if (scalar := _node(first).get("scalar")) is not None else ""
         return f"{place}: {settings.operator(_node(first))}{amount} only in {_owner(difference, names)}"
@@ -284,7 +292,8 @@ def _bias(difference: Difference, alignment: Alignment, names: Names) -> str:
 
 
 def _norm(difference: Difference, alignment: Alignment, names: Names) -> str:
-    place, first = where(difference.findings, alignment), difference.findings[0]
+    place = where(difference.findings, alignment)
+    first = difference.findings[0]
     if _is_whole(difference):
         return f"{place}: {len(difference.findings)} more {_op(first)} in {_owner(difference, names)}"
     norm_a, norm_b = map(norm_word, first.values)
@@ -323,7 +332,8 @@ def _lrn(difference: Difference, alignment: Alignment, names: Names) -> str:
 
 
 def _constant(difference: Difference, alignment: Alignment, names: Names) -> str:
-    place, first = where(difference.findings, alignment), difference.findings[0]
+    place = where(difference.findings, alignment)
+    first = difference.findings[0]
     name = str(first.group[1]) if isinstance(first.group, tuple) else "setting"
     if name == "count_pad":
         return f"{place}: padding counts in the average only in {names[0] if first.values[0] else names[1]}"

@@ -133,7 +133,9 @@ def equal(value_a: Any, value_b: Any) -> bool:
 def same_padding(node: Node, extents: tuple[int, ...]) -> tuple[int, ...]:
     """The pads that SAME gives this window on a map of these extents: the odd one at the end."""
     fits = len(extents) == len(kernel(node))
-    return same_pads(extents, kernel(node), stride(node), dilation(node)) if fits else ()
+    if fits:
+        return same_pads(extents, kernel(node), stride(node), dilation(node))
+    return ()
 
 
 def ceil_padding(node: Node, extents: tuple[int, ...], base: tuple[int, ...]) -> tuple[int, ...]:

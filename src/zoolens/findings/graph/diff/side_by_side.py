@@ -18,33 +18,30 @@ MOST_LINES: Final = 3000  # of all parts together
 
 @dataclass(frozen=True)
 class LineBeside:
-    """One layer on each side; "" where a side has none. `marks`: numbers of differences, counted from 1. `source_a`:
-    what the source of A calls the layer."""
+    """One layer on each side; "" where a side has none."""
 
     a: str
     b: str
     state: State
-    marks: tuple[int, ...]
-    source_a: str
+    marks: tuple[int, ...]  # numbers of differences, counted from 1
+    source_a: str  # what the source of A calls the layer
     source_b: str
 
 
 @dataclass(frozen=True)
 class PartBeside:
-    """A block, equal blocks, or the layers between two blocks. `title_a` is "" where A has nothing here. `first_only`:
-    the lines are those of the first block, and those of the others read differently. `left_out`: how many lines are not
-    given, because there are too many."""
+    """A block, equal blocks, or the layers between two blocks."""
 
     stage: str
-    title_a: str
+    title_a: str  # "" where A has nothing here
     title_b: str
     cost_a: PartCost
     cost_b: PartCost
     state: State
     marks: tuple[int, ...]
     lines: tuple[LineBeside, ...]
-    first_only: bool
-    left_out: int = 0
+    first_only: bool  # the lines are those of the first block; those of the others read differently
+    left_out: int = 0  # lines that are not given because there are too many
 
 
 def side_by_side(diff: Diff, most: int = MOST_LINES) -> list[PartBeside]:
@@ -69,7 +66,7 @@ def _part(card: Card) -> PartBeside:
         card.state,
         card.marks,
         tuple(_line(line) for line in card.lines),
-        not card.alike,
+        not card.uniform,
     )
 
 

@@ -1,4 +1,4 @@
-"""How alike two layers or two blocks are, from 0 (never the same thing) to 1 (the same)."""
+"""The similarity of two layers or two blocks, from 0 (never the same thing) to 1 (the same)."""
 
 from __future__ import annotations
 
@@ -47,14 +47,20 @@ def _learned(a: Node, b: Node) -> float:
     score += 0.1 * (is_depthwise(a) == is_depthwise(b))
     score += 0.25 if settings.kernel(a) == settings.kernel(b) else 0.1 * _ratio(_area(a), _area(b))
     score += 0.1 * (settings.stride(a) == settings.stride(b))
-    return score + 0.1 * (settings.dilation(a) == settings.dilation(b) and settings.groups(a) == settings.groups(b))
+    same_dilation = settings.dilation(a) == settings.dilation(b)
+    same_groups = settings.groups(a) == settings.groups(b)
+    return score + 0.1 * (same_dilation and same_groups)
 
 
 def channels(node: Node) -> int:
     """Channels of a value: axis 1 of images and of what a convolution computes, the last axis of tokens and vectors."""
     if node.op in ("conv", "conv_transpose"):
         return node.shape[1]
-    return node.shape[1] if len(node.shape) > 3 else node.shape[-1] if node.shape else 1
+    if len(node.shape) > 3:
+        return node.shape[1]
+    if node.shape:
+        return node.shape[-1]
+    return 1
 
 
 def _area(node: Node) -> int:
@@ -62,11 +68,13 @@ def _area(node: Node) -> int:
 
 
 def _ratio(value_a: float, value_b: float) -> float:
-    return min(value_a, value_b) / max(value_a, value_b) if value_a and value_b else float(value_a == value_b)
+    if value_a and value_b:
+        return min(value_a, value_b) / max(value_a, value_b)
+    return float(value_a == value_b)
 
 
 def block_similarity(a: Block, b: Block) -> float:
-    """How alike two blocks or two single layers are; a block is never like a single layer."""
+    """The similarity of two blocks or two single layers; that of a block and a single layer is 0."""
     if a.plain != b.plain:
         return 0.0
     if a.plain:

@@ -68,7 +68,9 @@ def _by(pair: LayerPair, side: int) -> bool:
 
 
 def stride_values(pair: LayerPair) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return (settings.stride(pair.a.node) if pair.a else (), settings.stride(pair.b.node) if pair.b else ())
+    of_a = settings.stride(pair.a.node) if pair.a else ()
+    of_b = settings.stride(pair.b.node) if pair.b else ()
+    return of_a, of_b
 
 
 def _described(pair: LayerPair, row: BlockRow, rows: Sequence[BlockRow], *, moved: bool) -> Hashable:
@@ -85,7 +87,11 @@ def block_label(block: Block, rows: Sequence[BlockRow], side: int) -> str:
         return ""
     blocks = [each for row in rows if (each := (row.a, row.b)[side]) and not each.plain]
     same = [each for each in blocks if each.stage == block.stage]
-    return "first" if block is same[0] else "last" if block is same[-1] else str(block.index)
+    if block is same[0]:
+        return "first"
+    if block is same[-1]:
+        return "last"
+    return str(block.index)
 
 
 def _never_closed(event: Event) -> list[LayerFinding]:

@@ -118,7 +118,7 @@ def test_a_recurrence_that_is_written_out_is_not_known_to_be_the_layer(turned):
     assert not found.differences
     (gap,) = found.coverage.gaps
     assert gap.what == f"recurrence written out step by step in {'theirs' if turned else 'ours'}"
-    assert "same spelling" in gap.remedy
+    assert "in the same form" in gap.remedy
 
 
 def test_a_recurrence_in_one_spelling_is_compared():

@@ -90,9 +90,8 @@ def _reason(block: Block, layer: BlockLayer, *, whole: bool, gate: bool) -> Reas
     if block.stage == "auxiliary":
         return diff_causes.AUXILIARY, ()
     if block.stage == "input":
-        return (
-            (diff_causes.PREPROCESSING, ()) if node.op in SCALING else (diff_causes.OPERATOR, settings.operator(node))
-        )
+        scales = node.op in SCALING
+        return (diff_causes.PREPROCESSING, ()) if scales else (diff_causes.OPERATOR, settings.operator(node))
     if whole and _holds_table_only(block):
         return diff_causes.TABLE, (block.output.op, block.stage)
     if whole and not block.plain and block.kind != "gate":
@@ -104,11 +103,9 @@ def _reason(block: Block, layer: BlockLayer, *, whole: bool, gate: bool) -> Reas
     if node.op in POOLS:
         return diff_causes.POOLING, (node.op, layer.path == "shortcut", block.stage if block.stage == "head" else "")
     if node.op in ("add", "concat", "mul"):
-        return (
-            (diff_causes.SHORTCUT, ())
-            if _closes_shortcut(layer)
-            else (diff_causes.OPERATOR, (node.op, node.get("scalar")))
-        )
+        if _closes_shortcut(layer):
+            return (diff_causes.SHORTCUT, ())
+        return (diff_causes.OPERATOR, (node.op, node.get("scalar")))
     return _by_op(block, layer)
 
 
@@ -143,7 +140,9 @@ def _by_op(block: Block, layer: BlockLayer) -> Reason:
         return diff_causes.NORM, node.op
     if node.op == "lrn":
         return diff_causes.LRN, ()
-    return (diff_causes.WIRING, ()) if node.op in ARRANGEMENT else (diff_causes.OPERATOR, settings.operator(node))
+    if node.op in ARRANGEMENT:
+        return (diff_causes.WIRING, ())
+    return (diff_causes.OPERATOR, settings.operator(node))
 
 
 def _is_computed_with(constant: Node, block: Block) -> bool:

@@ -1,6 +1,6 @@
 """A recurrence that one side writes out, step by step, where the other has a recurrent operator.
 
-Both may compute the same. No pass reads the steps back as a layer, so that nothing which follows from the spelling is a
+Both may compute the same. No pass reads the steps back as a layer, so that nothing which follows from the form is a
 difference.
 """
 
@@ -13,7 +13,7 @@ from zoolens.base.verdicts import Gap
 from zoolens.findings.graph.ir.model import Graph, Node
 
 _RECURRENT: Final = frozenset({"recurrent", "recurrent_layer"})
-_REMEDY: Final = "Export both networks with the same spelling of the recurrence: as a layer, or as a loop over steps."
+_REMEDY: Final = "Export both networks with the recurrence in the same form: as a layer, or as a loop over steps."
 
 
 def unrolled_gaps(a: Graph, b: Graph, names: tuple[str, str]) -> tuple[Gap, ...]:
@@ -43,7 +43,8 @@ def _is_unrolled(graph: Graph) -> bool:
 
 
 def _depends(late: Node, early: Node, graph: Graph) -> bool:
-    waiting, seen = [late.name], {late.name}
+    waiting = [late.name]
+    seen = {late.name}
     while waiting:
         for name in graph.by_name[waiting.pop()].inputs:
             if name == early.name:

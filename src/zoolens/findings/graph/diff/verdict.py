@@ -108,4 +108,6 @@ def _causes(differences: Sequence[Difference], macs_gap: int) -> str:
 def _share(part: int, gap: int, *, percent: bool) -> str:
     if not part or abs(part) < NEGLIGIBLE * abs(gap):
         return ""
-    return f" ({100 * part / gap:.0f} % of the cost gap)" if percent else f" ({amount(part)} MACs)"
+    if percent:
+        return f" ({100 * part / gap:.0f} % of the cost gap)"
+    return f" ({amount(part)} MACs)"

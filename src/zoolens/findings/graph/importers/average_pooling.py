@@ -15,7 +15,8 @@ def average(
     if counts and fitted != pads:
         half = len(pads) // 2
         given = call.add("pad", (given,), pads=(0, 0, *pads[:half], 0, 0, *pads[half:]), axes=axes)
-        fitted, counts = tuple(a - b for a, b in zip(fitted, pads, strict=True)), False
+        fitted = tuple(a - b for a, b in zip(fitted, pads, strict=True))
+        counts = False
     return call.add(
         "avg_pool", (given,), axes=axes, kernel=kernel, stride=stride, pads=fitted, count_pad=counts or None
     )

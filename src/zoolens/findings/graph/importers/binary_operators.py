@@ -65,7 +65,9 @@ def only_axis(shape: Shape, constant: Shape) -> int | None:
     """The one axis along which a constant differs."""
     extents = aligned(constant, len(shape))
     axes = [axis for axis, extent in enumerate(extents) if extent > 1]
-    return axes[0] if len(axes) == 1 and shape[axes[0]] == extents[axes[0]] else None
+    if len(axes) == 1 and shape[axes[0]] == extents[axes[0]]:
+        return axes[0]
+    return None
 
 
 def _affine(call: OperatorCall, op: str, live: str, constant: Constant, axis: int, *, reverse: bool) -> None:
@@ -96,7 +98,7 @@ def _became_bias(call: OperatorCall, live: str, constant: Constant, axis: int) -
     ):
         return False
     parameters = (*node.parameters, call.state.parameter("bias", constant))
-    call.state.amend(live, parameters=parameters)
+    call.state.builder.amend(live, parameters=parameters)
     call.answer(live)
     return True
 

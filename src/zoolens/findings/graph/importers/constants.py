@@ -91,7 +91,11 @@ class Constant:
 
     def changed(self, mark: str, change: Callable[[Array], Array]) -> Constant:
         """Other values of the same shape, as float32."""
-        return Constant(self.shape, "float32", f"{self.key}.{mark}", lambda: change(self.load()).astype(np.float32))
+
+        def load() -> Array:
+            return change(self.load()).astype(np.float32)
+
+        return Constant(self.shape, "float32", f"{self.key}.{mark}", load)
 
 
 def computed(values: Array, key: str) -> Constant:

@@ -27,7 +27,8 @@ def spelled_out(equation: str, ranks: Sequence[int]) -> tuple[list[str], str] | 
     outer = "".join(spare[: max(hidden, default=0)])
     if any(count != len(outer) for count in hidden):
         return None
-    terms, wanted = [term.replace("...", outer) for term in terms], wanted.replace("...", outer)
+    terms = [term.replace("...", outer) for term in terms]
+    wanted = wanted.replace("...", outer)
     plain = all(len(set(term)) == len(term) for term in (*terms, wanted)) and set(wanted) <= set("".join(terms))
     fits = all(len(term) == rank for term, rank in zip(terms, ranks, strict=True))
     return (terms, wanted) if plain and fits else None
@@ -67,7 +68,9 @@ class Einsum:
         return self._add("transpose", (value,), tuple(shape[axis] for axis in perm), perm=perm)
 
     def shaped(self, value: str, shape: Shape) -> str:
-        return value if self._shape_of(value) == shape else self._add("reshape", (value,), shape)
+        if self._shape_of(value) == shape:
+            return value
+        return self._add("reshape", (value,), shape)
 
     def _summed(self, value: str, letters: str, needed: str) -> str:
         axes = tuple(axis for axis, letter in enumerate(letters) if letter not in needed)

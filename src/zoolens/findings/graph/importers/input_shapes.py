@@ -18,8 +18,13 @@ def image_axes(shape: Sequence[int | None]) -> str:
     """The layout of an image-like input; "" where its extents do not tell."""
     if len(shape) != _IMAGE_RANK:
         return ""
-    first, last = shape[1] in _COLOURS, shape[3] in _COLOURS
-    return "" if first == last else "NCHW" if first else "NHWC"
+    first = shape[1] in _COLOURS
+    last = shape[3] in _COLOURS
+    if first == last:
+        return ""
+    if first:
+        return "NCHW"
+    return "NHWC"
 
 
 def fixed_batch(shapes: Iterable[Sequence[int | None]]) -> int | None:
@@ -45,7 +50,7 @@ def sized(spec: TensorSpec, size: tuple[int, int] | None) -> Shape:
     if size is not None and axes:
         extents[axes.index("H")], extents[axes.index("W")] = size
     elif size is not None and len(spec.shape) == _IMAGE_RANK:
-        raise ModelError(f"The input {spec.name[:60]!r} does not tell which of its axes are height and width.")
+        raise ModelError(f"Which axes of the input {spec.name[:60]!r} are height and width is unknown.")
     free = sum(extent is None for extent in extents)
     if free:
         known = "×".join("?" if extent is None else str(extent) for extent in extents[:8])

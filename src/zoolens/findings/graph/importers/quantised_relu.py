@@ -67,4 +67,4 @@ def settle(state: Translation) -> None:
     highest = max(state.tops.values(), default=0.0)
     if abs(highest - 6) < _NEAR:
         for name in state.tops:
-            state.amend(name, op="relu6")
+            state.builder.amend(name, op="relu6")

@@ -10,7 +10,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from math import prod
 from typing import Any, Final
@@ -19,13 +19,12 @@ import numpy as np
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.constants import Constant, Tensor, computed
-from zoolens.findings.graph.ir.builder import GraphBuilder
-from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, Shape, Value, check_shape, nested_tuples
+from zoolens.findings.graph.ir.builder import SMALL, GraphBuilder
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, Shape, Value, check_shape
 from zoolens.findings.graph.ir.shapes import filled, output_shape
 from zoolens.findings.graph.ir.vocabulary import COMPUTED_SHAPE, HOLDING_GRAPHS, UNKNOWN_SHAPE
 from zoolens.findings.graph.reference.interpreter import run
 
-_SHOWN: Final = 64  # a constant with more numbers is kept by key, not as an attribute
 # Their real numbers are factors, what a loop begins with, or the anchors of boxes: nobody learned them.
 _UNLEARNED: Final = HOLDING_GRAPHS | {"Resize", "Upsample", "custom:TFLite_Detection_PostProcess"}
 
@@ -44,7 +43,6 @@ class Translation:
     uses: Counter[str]  # how often each tensor of the file is used
     batch: int | None = None  # the file's own fixed batch size, where it is not 1
     values: dict[str, Tensor] = field(default_factory=dict)
-    positions: dict[str, int] = field(default_factory=dict)  # of nodes in the builder
     live: dict[str, str] = field(default_factory=dict)  # constants that were needed as nodes
     tops: dict[str, float] = field(default_factory=dict)  # ReLUs that quantising implies, and where it cuts them
     shapeless: set[str] = field(default_factory=set)  # nodes of unknown operators whose shape is unknown too
@@ -57,12 +55,10 @@ class Translation:
 
     def add(self, op: str, inputs: Iterable[str], shape: Shape, **details: Any) -> str:
         check_shape(shape, details.get("source") or op, self.builder.name)
-        name = self.builder.add(op, inputs, shape, **details)
-        self.positions[name] = len(self.builder.nodes) - 1
-        return name
+        return self.builder.add(op, inputs, shape, **details)
 
     def node(self, name: str) -> Node:
-        return self.builder.nodes[self.positions[name]]
+        return self.builder.node(name)
 
     def value(self, key: str) -> str:
         """A tensor of the file as a node."""
@@ -75,10 +71,6 @@ class Translation:
         last = {node: key for key, node in self.values.items() if isinstance(node, str)}
         return {label(key): node for node, key in last.items()}
 
-    def amend(self, name: str, **changes: Any) -> None:
-        """Change a node that was already made, such as by the bias that the source adds after it."""
-        self.builder.nodes[self.positions[name]] = replace(self.node(name), **changes)
-
     def materialised(self, constant: Constant) -> str:
         """A constant as a node: learned if it is of real numbers, else a plain constant."""
         if constant.key not in self.live:
@@ -89,11 +81,11 @@ class Translation:
         if mask := constant.mask:
             kept = (self.parameter("value", constant),)
             return self.add("constant", (), constant.shape, source=constant.key, parameters=kept, mask=mask)
-        if constant.size > _SHOWN or constant.is_learned:
-            parameter, op = self.parameter("value", constant), "parameter" if constant.is_learned else "constant"
-            return self.add(op, (), constant.shape, source=constant.key, parameters=(parameter,))
-        value = nested_tuples(constant.values().tolist())
-        return self.add("constant", (), constant.shape, source=constant.key, value=value)
+        if constant.size > SMALL or constant.is_learned:
+            parameter = self.parameter("value", constant)
+            op = "parameter" if constant.is_learned else "constant"
+            return self.builder.leaf(op, parameter, source=constant.key)
+        return self.builder.small_constant(constant.values(), source=constant.key)
 
     def of_weights(self, name: str) -> Constant | None:
         """A node's value as a constant, if it depends on no input; its numbers are computed when they are needed."""
@@ -144,11 +136,13 @@ def damage_at(call: OperatorCall) -> Iterator[None]:
 
 def _as_float(constant: Constant) -> Array:
     values = constant.load()
-    return values if values.dtype in (np.float32, np.int64, np.bool_) else values.astype(np.float32)
+    if values.dtype in (np.float32, np.int64, np.bool_):
+        return values
+    return values.astype(np.float32)
 
 
 def _may_be_learned(constant: Constant) -> bool:
-    """Also matrices of bytes, which are the weights of a quantised operator."""
+    """Whether a constant is learned, or a matrix of bytes, as the weights of a quantised operator are."""
     return constant.is_learned or (constant.dtype in ("int8", "uint8") and len(constant.shape) > 1)
 
 
@@ -206,7 +200,9 @@ class OperatorCall:
 
     def whole(self, position: int) -> list[int] | None:
         value = self.setting(position)
-        return None if value is None else [int(number) for number in value.ravel()]
+        if value is None:
+            return None
+        return [int(number) for number in value.ravel()]
 
     def shape(self, position: int) -> Shape:
         value = self.needed(position)
@@ -354,4 +350,10 @@ def unary(op: str) -> Callable[[OperatorCall], None]:
 
 
 def comparison(kind: str) -> Callable[[OperatorCall], None]:
-    return lambda call: call.emit("compare", [call.live(i) for i in range(len(call.inputs))], kind=kind)
+    """Translates a comparison of two values; `kind` is "less", "equal" and so on."""
+
+    def translate(call: OperatorCall) -> None:
+        inputs = [call.live(position) for position in range(len(call.inputs))]
+        call.emit("compare", inputs, kind=kind)
+
+    return translate

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
-from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, Shape, Value, checked, pruned
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, Shape, Value, checked, nested_tuples, pruned
 
 Arrange = Callable[[Array], Array]  # the same values with their axes in another order
+SMALL: Final = 64  # elements of a constant that is shown in the graph itself; one with more is kept by key
 
 
 def free_key(wanted: str, values: Array, known: Callable[[str], Array | None]) -> str:
@@ -30,7 +32,8 @@ class GraphBuilder:
         self.nodes: list[Node] = []
         self.shapes: dict[str, Shape] = {}
         self.weights: dict[str, Array] = {}
-        self._twins: dict[str, int] = {}  # the last number given to a name that was wanted again
+        self._positions: dict[str, int] = {}  # of nodes, by their names
+        self._repeats: dict[str, int] = {}  # the last number given to a name that was already used
 
     def add(
         self,
@@ -54,9 +57,27 @@ class GraphBuilder:
             known["axes"] = axes
         extents = tuple(int(extent) for extent in shape)
         meaning = axes if isinstance(axes, str) else ""
+        self._positions[unique] = len(self.nodes)
         self.nodes.append(Node(unique, op, tuple(inputs), extents, known, tuple(parameters), source, meaning))
         self.shapes[unique] = extents
         return unique
+
+    def node(self, name: str) -> Node:
+        """The node that makes a value."""
+        return self.nodes[self._positions[name]]
+
+    def amend(self, name: str, **changes: Any) -> None:
+        """Change a node that was already made, such as by the bias that the source adds after it."""
+        self.nodes[self._positions[name]] = replace(self.node(name), **changes)
+
+    def leaf(self, op: str, tensor: Parameter, *, source: str = "", name: str | None = None) -> str:
+        """Add a tensor as a value of its own: "parameter" if it was learned, else "constant"."""
+        return self.add(op, (), tensor.shape, source=source, name=name, parameters=(tensor,))
+
+    def small_constant(self, values: Array, *, source: str = "", name: str | None = None) -> str:
+        """Add a constant whose numbers are shown in the graph itself; it has at most `SMALL` of them."""
+        shown = nested_tuples(values.tolist())
+        return self.add("constant", (), values.shape, source=source, name=name, value=shown)
 
     def parameter(self, role: str, shape: Iterable[int], key: str, values: Array | None = None) -> Parameter:
         """Describe a learned tensor; its values are kept if this builder keeps weights and they are given."""
@@ -64,6 +85,10 @@ class GraphBuilder:
             key = free_key(key, values, self.weights.get)
             self.weights[key] = values
         return Parameter(role, tuple(int(extent) for extent in shape), key)
+
+    def fixed_parameter(self, role: str, values: Array, key: str) -> Parameter:
+        """Describe a tensor whose numbers the source tells: statistics of a norm, a scale that is a constant."""
+        return self.parameter(role, values.shape, key, values.astype(np.float32))
 
     def arranged_parameter(
         self, role: str, shape: Shape, key: str, load: Callable[[], Array], arrange: Arrange | None
@@ -83,13 +108,15 @@ class GraphBuilder:
         return self.add("unknown", inputs, shape, source=source, source_op=source_op)
 
     def finish(self, outputs: Iterable[str], facts: Mapping[str, Any] | None = None) -> Graph:
-        return pruned(checked(Graph(self.name, tuple(self.nodes), tuple(outputs), self.weights, dict(facts or {}))))
+        """The graph without nodes that no output needs; a ModelError where it is not a graph."""
+        made = Graph(self.name, tuple(self.nodes), tuple(outputs), self.weights, dict(facts or {}))
+        return pruned(checked(made))
 
     def _unique(self, wanted: str) -> str:
         if wanted not in self.shapes:
             return wanted
-        count = self._twins.get(wanted, 1) + 1
+        count = self._repeats.get(wanted, 1) + 1
         while f"{wanted}#{count}" in self.shapes:
             count += 1
-        self._twins[wanted] = count
+        self._repeats[wanted] = count
         return f"{wanted}#{count}"

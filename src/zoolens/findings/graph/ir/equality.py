@@ -15,8 +15,9 @@ _ORIGIN: Final = "implied"  # says how a ReLU was found, not what it computes
 def signature(node: Node) -> Signature:
     """Op, attributes, parameter shapes and output shape. Numbers are compared at six digits, as float32 blurs them."""
     computing = ((key, value) for key, value in node.attributes.items() if key != _ORIGIN)
-    attributes = tuple(sorted((key, _plain(value)) for key, value in computing))
-    return node.op, attributes, tuple(sorted((tensor.role, tensor.shape) for tensor in node.parameters)), node.shape
+    attributes = sorted((key, _plain(value)) for key, value in computing)
+    tensors = sorted((tensor.role, tensor.shape) for tensor in node.parameters)
+    return node.op, tuple(attributes), tuple(tensors), node.shape
 
 
 def _plain(value: Any) -> str:

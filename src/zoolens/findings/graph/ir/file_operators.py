@@ -24,15 +24,15 @@ _ROLES: Final = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", 
 
 @dataclass(frozen=True)
 class FileOperator:
-    """`inputs`: the nodes that it works on. `slots`: for each of the file's inputs the place among these, or its
-    constant values, or None if it is left out."""
+    """An operator as the file has it."""
 
     kind: str
     domain: str
     opset: int
     outputs: int
-    inputs: tuple[str, ...]
+    inputs: tuple[str, ...]  # the nodes that it works on
     attributes: dict[str, Any] = field(default_factory=dict)
+    # For each of the file's inputs its place among `inputs`, its constant values, or None if it is left out.
     slots: tuple[int | Array | None, ...] = ()
 
 
@@ -80,7 +80,9 @@ def _written(node: Node, operator: FileOperator, weights: dict[str, Array]) -> N
 
 
 def _role(node: Node, place: int) -> str:
-    return _ROLES[place] if node.op == "recurrent" and place < len(_ROLES) else f"input {place + 1}"
+    if node.op == "recurrent" and place < len(_ROLES):
+        return _ROLES[place]
+    return f"input {place + 1}"
 
 
 def _further(node: Node, first: Node) -> Node:
@@ -95,7 +97,8 @@ def is_file_operator(node: Node) -> bool:
 
 def settings(node: Node) -> dict[str, Any]:
     """The file's own attributes, with lists where the file has lists."""
-    given = {name: value for name, value in node.attributes.items() if name not in (*_OWN, *node.get("slots", ()))}
+    ours = {*_OWN, *node.get("slots", ())}
+    given = {name: value for name, value in node.attributes.items() if name not in ours}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 
 

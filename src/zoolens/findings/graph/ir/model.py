@@ -149,7 +149,9 @@ class Graph:
     def sole_consumer(self, name: str) -> Node | None:
         """The one node that uses a value, unless several do, one does twice, or it is an output of the graph."""
         users = self.consumers[name]
-        return users[0] if len(users) == 1 and name not in self.outputs else None
+        if len(users) == 1 and name not in self.outputs:
+            return users[0]
+        return None
 
 
 def checked(graph: Graph) -> Graph:
@@ -204,4 +206,6 @@ def pruned(graph: Graph) -> Graph:
         if node.name in needed:
             needed.update(node.inputs)
     kept = tuple(node for node in graph.nodes if node.name in needed or node.op == "input")
-    return graph if len(kept) == len(graph.nodes) else replace(graph, nodes=kept)
+    if len(kept) == len(graph.nodes):
+        return graph
+    return replace(graph, nodes=kept)

@@ -1,6 +1,6 @@
 """The shape of every op's output, from its inputs, attributes and parameters.
 
-Importers whose source does not tell shapes, and `image_size`, ask here. A rule raises ModelError where the parts do not
+Importers whose source records no shapes, and `image_size`, ask here. A rule raises ModelError where the parts do not
 fit together. Ops whose shape is not a matter of arithmetic (leaves, reshape, expand, resize, unknown) have no rule:
 whoever makes them knows it.
 """
@@ -116,7 +116,8 @@ def filled(target: Sequence[int], given: Shape, *, zero_copies: bool = True) -> 
 
 
 def _words(shapes: Sequence[Sequence[int]]) -> str:
-    return " and ".join("×".join(str(extent) for extent in shape[:8]) or "()" for shape in shapes[:4])
+    written = ["×".join(map(str, shape[:8])) or "()" for shape in shapes[:4]]
+    return " and ".join(written)
 
 
 def _same(case: Case) -> Shape:
@@ -200,7 +201,10 @@ def _matmul(case: Case) -> Shape:
     b = (*right[:-2], right[-1], right[-2]) if case.get("transpose_b") else right
     if a[-1] != b[-2]:
         raise ModelError(f"Matrices of the shapes {_words([a, b])} cannot be multiplied.")
-    return (*broadcast([a[:-2] or (1,), b[:-2] or (1,)])[: max(len(a), len(b)) - 2], a[-2], b[-1])
+    batch = broadcast([a[:-2] or (1,), b[:-2] or (1,)])
+    # Where neither side has a batch, the (1,) that stands for it is no axis of the product.
+    batch = batch[: max(len(a), len(b)) - 2]
+    return (*batch, a[-2], b[-1])
 
 
 def _attention(case: Case) -> Shape:
@@ -219,14 +223,18 @@ def _concat(case: Case) -> Shape:
 
 
 def _slice(case: Case) -> Shape:
-    axis, start, stop, step = case.get("axis"), case.get("start"), case.get("stop"), case.get("step", 1)
+    axis = case.get("axis")
+    start = case.get("start")
+    stop = case.get("stop")
+    step = case.get("step", 1)
     extents = list(case.given)
     extents[axis] = len(range(start, min(stop, extents[axis]), step)) if step > 0 else 0
     return tuple(extents)
 
 
 def _pad(case: Case) -> Shape:
-    pads, rank = case.get("pads"), len(case.given)
+    pads = case.get("pads")
+    rank = len(case.given)
     if len(pads) != 2 * rank:
         raise IndexError
     return tuple(extent + pads[i] + pads[rank + i] for i, extent in enumerate(case.given))

@@ -103,7 +103,8 @@ def ceil_pads(extents: Shape, kernel: Shape, stride: Shape, dilation: Shape, pad
     count = len(extents)
     ends = []
     for i, extent in enumerate(extents):
-        begin, end = pads[i], pads[count + i]
+        begin = pads[i]
+        end = pads[count + i]
         windows = -(-(extent + begin + end - reach(kernel[i], dilation[i])) // stride[i]) + 1
         if (windows - 1) * stride[i] >= extent + begin:
             windows -= 1

@@ -124,8 +124,8 @@ OPS: Final[dict[str, dict[str, str]]] = {
     "output_of": {"index": "which further output of the node it takes", "extents": "as unknown"},
     "unknown": {
         "source_op": "the source's own name for it",
-        "extents": "'unknown' where neither a rule nor the file tells the shape",
-        "macs": "its multiply-accumulates, where the importer can tell them; absent: not known",
+        "extents": "'unknown' where neither a rule nor the file gives the shape",
+        "macs": "its multiply-accumulates, where the importer knows them; absent: unknown",
     },
 }  # fmt: skip
 

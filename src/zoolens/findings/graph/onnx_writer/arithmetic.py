@@ -36,7 +36,8 @@ def _mish(call: NodeWriter) -> str:
 
 
 def _gelu(call: NodeWriter) -> str:
-    x, kind = call.x, call.get("approximate")
+    x = call.x
+    kind = call.get("approximate")
     if kind == "quick":
         return _gated(call, call.emit("Sigmoid", call.emit("Mul", x, call.number(1.702))))
     if kind == "tanh":
@@ -129,7 +130,8 @@ def _attention(call: NodeWriter) -> str:
     if call.get("causal"):
         seen = call.tensor(np.tri(call.given()[-2], call.given(1)[-2], dtype=bool), "causal", "bool")
         scores = call.emit("Where", seen, scores, call.number(-np.inf))
-    return call.emit("MatMul", call.emit("Softmax", scores, axis=len(call.shape) - 1), call.input(2))
+    weights = call.emit("Softmax", scores, axis=len(call.shape) - 1)
+    return call.emit("MatMul", weights, call.input(2))
 
 
 def _masked(call: NodeWriter, scores: str, kind: Kind) -> str:

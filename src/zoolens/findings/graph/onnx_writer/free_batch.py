@@ -54,7 +54,9 @@ def carriers(graph: Graph) -> frozenset[str] | None:
 
 def _keeps(case: _Case) -> bool:
     rule = _RULES.get(case.node.op)
-    return rule(case) if rule is not None else case.node.op in _BY_EXAMPLE and len(case.carries) == 1
+    if rule is not None:
+        return rule(case)
+    return case.node.op in _BY_EXAMPLE and len(case.carries) == 1
 
 
 def _always(case: _Case) -> bool:
@@ -89,8 +91,13 @@ def _matmul(case: _Case) -> bool:
 def _attention(case: _Case) -> bool:
     leads = {shape[0] for shape in case.shapes[:3]}
     same = all(case.carries[:3]) and len(leads) == 1
-    masks = zip(case.shapes[3:], case.carries[3:], strict=True)
-    return same and all(len(mask) < 4 or mask[0] == (case.lead if carries else 1) for mask, carries in masks)
+    if not same:
+        return False
+    for mask, carries in zip(case.shapes[3:], case.carries[3:], strict=True):
+        wanted = case.lead if carries else 1
+        if len(mask) >= 4 and mask[0] != wanted:
+            return False
+    return True
 
 
 def _concat(case: _Case) -> bool:

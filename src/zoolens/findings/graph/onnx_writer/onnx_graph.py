@@ -133,7 +133,8 @@ class NodeWriter:
 
     def weight(self, role: str, shape: Sequence[int] | None = None) -> str | None:
         """A parameter as a tensor, in this shape instead of its own."""
-        numbers, tensor = self.values(role), self.node.parameter(role)
+        numbers = self.values(role)
+        tensor = self.node.parameter(role)
         if numbers is None or tensor is None:
             return None
         return self.draft.tensor(numbers if shape is None else numbers.reshape(shape), tensor.key)
@@ -148,6 +149,12 @@ class NodeWriter:
         """The numbers of the batch's examples stay together, however many there are."""
         target = [-1, *shape[1:]] if self.node.name in self.draft.batched else list(shape)
         return self.emit("Reshape", value, self.integers(target))
+
+    def cut(self, value: str, axis: int, start: int, stop: int, step: int | None = None) -> str:
+        """A piece of a value along one axis."""
+        numbers = [start, stop, axis] if step is None else [start, stop, axis, step]
+        given = [self.integers([int(number)]) for number in numbers]
+        return self.emit("Slice", value, *given)
 
     def refused(self, why: str) -> ModelError:
         return ModelError(f"{self.node.name[:60]!r} ({self.node.op}) cannot be written as ONNX: {why}.")

@@ -41,22 +41,22 @@ def _adaptively(pool: str, reduce: str) -> Callable[[NodeWriter], str]:
     """Writes an adaptive pool as a plain one where cells are equal, else cell by cell, one axis after the other."""
 
     def write(call: NodeWriter) -> str:
-        extents, cells = call.given()[2:], tuple(call.get("size"))
+        extents = call.given()[2:]
+        cells = tuple(call.get("size"))
         if not any(extent % count for extent, count in zip(extents, cells, strict=True)):
             size = [extent // count for extent, count in zip(extents, cells, strict=True)]
             return call.emit(pool, call.x, kernel_shape=size, strides=size)
         x = call.x
         for axis, (extent, count) in enumerate(zip(extents, cells, strict=True), start=2):
             spans = [(i * extent // count, -(-(i + 1) * extent // count)) for i in range(count)]
-            parts = [call.emit(reduce, _cut(call, x, axis, *span), axes=[axis], keepdims=1) for span in spans]
+            parts = []
+            for start, stop in spans:
+                cell = call.cut(x, axis, start, stop)
+                parts.append(call.emit(reduce, cell, axes=[axis], keepdims=1))
             x = call.emit("Concat", *parts, axis=axis)
         return x
 
     return write
-
-
-def _cut(call: NodeWriter, x: str, axis: int, start: int, stop: int) -> str:
-    return call.emit("Slice", x, call.integers([start]), call.integers([stop]), call.integers([axis]))
 
 
 def _globally(reduce: str) -> Callable[[NodeWriter], str]:
@@ -69,7 +69,8 @@ def _globally(reduce: str) -> Callable[[NodeWriter], str]:
 
 def _reduced(reduce: str) -> Callable[[NodeWriter], str]:
     def write(call: NodeWriter) -> str:
-        axes, keep = [int(axis) for axis in call.get("axes")], int(call.get("keep", False))
+        axes = [int(axis) for axis in call.get("axes")]
+        keep = int(call.get("keep", False))
         if reduce == "ReduceSum":  # the one whose axes are an input already at our opset
             return call.emit(reduce, call.x, call.integers(axes), keepdims=keep)
         return call.emit(reduce, call.x, axes=axes, keepdims=keep)

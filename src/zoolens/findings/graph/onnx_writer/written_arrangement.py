@@ -51,15 +51,14 @@ def _for_each(call: NodeWriter, value: str, like: str, shape: Sequence[int]) -> 
 
 def _slice(call: NodeWriter) -> str:
     axis = int(call.get("axis"))
-    return _cut(call, call.x, axis, call.get("start", 0), call.get("stop", call.given()[axis]), call.get("step", 1))
-
-
-def _cut(call: NodeWriter, x: str, axis: int, start: int, stop: int, step: int = 1) -> str:
-    return call.emit("Slice", x, *(call.integers([int(number)]) for number in (start, stop, axis, step)))
+    start = call.get("start", 0)
+    stop = call.get("stop", call.given()[axis])
+    return call.cut(call.x, axis, start, stop, call.get("step", 1))
 
 
 def _pad(call: NodeWriter) -> str:
-    pads, mode = call.integers(call.get("pads")), call.get("mode", "constant")
+    pads = call.integers(call.get("pads"))
+    mode = call.get("mode", "constant")
     if mode == "constant":
         return call.emit("Pad", call.x, pads, call.number(call.get("value", 0.0)))
     return call.emit("Pad", call.x, pads, mode=mode)
@@ -70,7 +69,8 @@ def _reshape(call: NodeWriter) -> str:
 
 
 def _flatten(call: NodeWriter) -> str:
-    order, x = call.get("order"), call.x
+    order = call.get("order")
+    x = call.x
     if order is not None:
         names = "NC" + "DHW"[-(len(call.given()) - 2) :]
         x = call.emit("Transpose", x, perm=[names.index(name) for name in order])
@@ -134,7 +134,8 @@ def _nearest(call: NodeWriter, how: str) -> str:
     """A choice of rows and columns: where a place lies just between two, a runtime's rounding would decide."""
     x = call.x
     for axis in range(2, len(call.shape)):
-        before, after = call.given()[axis], call.shape[axis]
+        before = call.given()[axis]
+        after = call.shape[axis]
         if before != after:
             chosen = nearest_places(before, after, how)
             x = call.emit("Gather", x, call.tensor(chosen, f"places{axis}", "int"), axis=axis)
@@ -156,7 +157,9 @@ def _roll(call: NodeWriter) -> str:
         extent = call.shape[axis]
         at = -shift % extent
         if at:
-            x = call.emit("Concat", _cut(call, x, axis, at, extent), _cut(call, x, axis, 0, at), axis=int(axis))
+            behind = call.cut(x, axis, at, extent, 1)
+            before = call.cut(x, axis, 0, at, 1)
+            x = call.emit("Concat", behind, before, axis=int(axis))
     return x if x != call.x else call.emit("Identity", x)
 
 

@@ -123,7 +123,9 @@ def _name_output(draft: OnnxDraft, node: Node) -> None:
 def _input_kind(graph: Graph, node: Node) -> Kind:
     """Indices where an embedding looks them up, real numbers otherwise."""
     users = graph.consumers[node.name]
-    return "int" if users and all(user.op == "embedding" for user in users) else "float"
+    if users and all(user.op == "embedding" for user in users):
+        return "int"
+    return "float"
 
 
 def _value_info(onnx: Any, draft: OnnxDraft, node: Node, name: str) -> Any:

@@ -49,7 +49,8 @@ def _given(*inputs: str | None) -> list[str]:
 
 
 def _dense(call: NodeWriter) -> str:
-    kernel, bias = call.values("kernel"), call.weight("bias")
+    kernel = call.values("kernel")
+    bias = call.weight("bias")
     if len(call.given()) == 2:
         y = call.emit("Gemm", *_given(call.x, call.weight("kernel"), bias), transB=1)
     else:
@@ -61,7 +62,8 @@ def _dense(call: NodeWriter) -> str:
 
 def _normed(call: NodeWriter, y: str, axis: int) -> str:
     """What a merged norm does after a layer whose channels are on this axis."""
-    kind, rank = call.get("norm"), len(call.shape)
+    kind = call.get("norm")
+    rank = len(call.shape)
     if kind is None:
         return y
     if kind == "batch" and axis == 1:
@@ -83,8 +85,11 @@ def _as_line(call: NodeWriter) -> tuple[Any, Any]:
 
 def _statistics(call: NodeWriter, prefix: str, channels: int) -> tuple[Any, ...]:
     defaults = {"scale": 1.0, "shift": 0.0, "mean": 0.0, "variance": 1.0}
-    parts = ((call.values(prefix + role), default) for role, default in defaults.items())
-    return tuple(np.full(channels, default) if values is None else values.reshape(-1) for values, default in parts)
+    statistics = []
+    for role, default in defaults.items():
+        values = call.values(prefix + role)
+        statistics.append(np.full(channels, default) if values is None else values.reshape(-1))
+    return tuple(statistics)
 
 
 def _batch_normed(call: NodeWriter, y: str, prefix: str) -> str:
@@ -128,25 +133,31 @@ def _rms_norm(call: NodeWriter) -> str:
 
 
 def _over_root_mean_square(call: NodeWriter, x: str, axes: tuple[int, ...]) -> str:
-    mean = call.emit("ReduceMean", call.emit("Mul", x, x), axes=list(axes), keepdims=1)
-    root = call.emit("Sqrt", call.emit("Add", mean, call.number(call.get("epsilon", 0.0))))
+    square = call.emit("Mul", x, x)
+    mean = call.emit("ReduceMean", square, axes=list(axes), keepdims=1)
+    above_zero = call.emit("Add", mean, call.number(call.get("epsilon", 0.0)))
+    root = call.emit("Sqrt", above_zero)
+    normed = call.emit("Div", x, root)
     shape = [extent if axis in axes else 1 for axis, extent in enumerate(call.shape)]
-    return _scaled(call, call.emit("Div", x, root), call.weight("scale", shape), call.weight("shift", shape))
+    return _scaled(call, normed, call.weight("scale", shape), call.weight("shift", shape))
 
 
 def _group_norm(call: NodeWriter) -> str:
     """Writes a group norm as ONNX's norm of each map, on maps that are the groups."""
-    channels, rank = call.shape[1], len(call.shape)
+    channels = call.shape[1]
+    rank = len(call.shape)
     groups = int(call.get("groups", channels))
     x = call.reshaped(call.x, (call.shape[0], groups, channels // groups * prod(call.shape[2:])))
-    ones, zeros = call.tensor(np.ones(groups), "ones"), call.tensor(np.zeros(groups), "zeros")
+    ones = call.tensor(np.ones(groups), "ones")
+    zeros = call.tensor(np.zeros(groups), "zeros")
     y = call.emit("InstanceNormalization", x, ones, zeros, epsilon=float(call.get("epsilon", 0.0)))
     y = call.reshaped(y, call.shape)
     return _scaled(call, y, call.along("scale", 1, rank), call.along("shift", 1, rank))
 
 
 def _affine(call: NodeWriter) -> str:
-    axis, rank = call.get("axis"), len(call.shape)
+    axis = call.get("axis")
+    rank = len(call.shape)
     if axis is None:
         return _same(call, _scaled(call, call.x, call.weight("scale", ()), call.weight("shift", ())))
     return _same(call, _scaled(call, call.x, call.along("scale", axis, rank), call.along("shift", axis, rank)))

@@ -31,7 +31,9 @@ def _regions(nodes: list[Node]) -> list[Block]:
     concats = [number for number, node in enumerate(nodes) if node.op == "concat"]
     if len(concats) > 1 and _nested([nodes[number] for number in concats]):
         return _dense_layers(nodes, concats)
-    return _cells(nodes, concats) if len(nodes) > LARGE_REGION and len(concats) > 1 else [_region(nodes)]
+    if len(nodes) > LARGE_REGION and len(concats) > 1:
+        return _cells(nodes, concats)
+    return [_region(nodes)]
 
 
 def _nested(concats: Sequence[Node]) -> bool:
@@ -51,8 +53,9 @@ def _dense_layers(nodes: list[Node], concats: list[int]) -> list[Block]:
 
 def _cells(nodes: list[Node], concats: list[int]) -> list[Block]:
     """Cells that also use the cell before the last (NASNet) leave no cut between them: split after each concat."""
-    bounds = [0, *(number + 1 for number in concats if number + 1 < len(nodes)), len(nodes)]
-    return [_region(nodes[start:stop], kind="cell") for start, stop in pairwise(bounds) if stop > start]
+    inner = [number + 1 for number in concats if number + 1 < len(nodes)]
+    bounds = pairwise([0, *inner, len(nodes)])
+    return [_region(nodes[start:stop], kind="cell") for start, stop in bounds if stop > start]
 
 
 def _region(nodes: list[Node], kind: str = "") -> Block:
@@ -78,7 +81,7 @@ def _multiplies_convolution(nodes: list[Node]) -> bool:
 
 
 def _in_own_order(nodes: list[Node]) -> list[Node]:
-    """The same nodes in an order of computation that depends on what they are, not on how the file lists them."""
+    """Sort nodes into an order of computation that depends on what they are, not on how the file lists them."""
     inside = {node.name: node for node in nodes}
     codes: dict[str, Code] = {}
     for node in nodes:
@@ -89,7 +92,9 @@ def _in_own_order(nodes: list[Node]) -> list[Node]:
     used = {name for node in nodes for name in node.inputs}
     for end in (node for node in nodes if node.name not in used or node is nodes[-1]):
         _visit(end, inside, codes, ordered)
-    return list(ordered.values()) if nodes[-1].name == next(reversed(ordered)) else nodes
+    if nodes[-1].name == next(reversed(ordered)):
+        return list(ordered.values())
+    return nodes
 
 
 def _visit(end: Node, inside: Mapping[str, Node], codes: Mapping[str, Code], ordered: dict[str, Node]) -> None:
@@ -180,7 +185,9 @@ def _fires(blocks: list[Block]) -> list[Block]:
 
 
 def _is_squeeze(blocks: list[Block]) -> bool:
-    conv, activation, before = blocks[-2], blocks[-1], blocks[-3]
+    conv = blocks[-2]
+    activation = blocks[-1]
+    before = blocks[-3]
     pointwise = only(conv) == "conv" and set(conv.layers[0].node.get("kernel", ())) == {1}
     return pointwise and only(activation) in ACTIVATIONS and (not before.plain or only(before) in POOLS)
 

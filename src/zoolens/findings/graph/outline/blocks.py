@@ -50,7 +50,7 @@ class Block:
 
     @cached_property
     def features(self) -> Counter[tuple[object, ...]]:
-        """The block's layers without order, widths and activations, for a first look at likeness."""
+        """The block's layers without order, widths and activations, for a first look at similarity."""
         return Counter(
             (layer.path if layer.path in ("main", "shortcut") else "", layer.kind, layer.node.get("kernel"))
             for layer in self.layers
@@ -81,7 +81,9 @@ def layer_kind(node: Node) -> str:
 
 def resolution(shape: Shape) -> tuple[int, ...]:
     """Spatial extents of an image-like value; the number of tokens of a sequence; nothing for a vector."""
-    return tuple(shape[2:]) if len(shape) > 3 else tuple(shape[1:-1])
+    if len(shape) > 3:
+        return tuple(shape[2:])
+    return tuple(shape[1:-1])
 
 
 def is_depthwise(node: Node) -> bool:
@@ -93,4 +95,5 @@ def _signature(layer: BlockLayer, own: dict[str, int]) -> tuple[object, ...]:
     node = layer.node
     attributes = tuple(sorted((key, str(value)) for key, value in node.attributes.items()))
     parameters = tuple((tensor.role, tensor.shape) for tensor in node.parameters)
-    return (node.op, layer.path, tuple(own.get(name, -1) for name in node.inputs), attributes, parameters)
+    inputs = tuple(own.get(name, -1) for name in node.inputs)
+    return node.op, layer.path, inputs, attributes, parameters

@@ -35,7 +35,7 @@ def staged(blocks: list[Block]) -> list[Block]:
 
 
 def _same_extent(shape_a: Shape, shape_b: Shape) -> bool:
-    """The same resolution, or the same numbers as rows of tokens here and as a map there."""
+    """Whether two shapes have one resolution, or one number of elements as tokens here and as a map there."""
     if resolution(shape_a) == resolution(shape_b):
         return True
     return len(shape_a) != len(shape_b) and prod(shape_a) == prod(shape_b)

@@ -1,7 +1,7 @@
 """Activations that a source wrote out in arithmetic get their name.
 
 An activation is a function of one number. The arithmetic that leads to a value is followed back to where a single
-value remains, computed at a few points, and compared with the functions we have names for. So every spelling of
+value remains, computed at a few points, and compared with the functions we have names for. So every form of
 hard-swish or GELU is found without a pattern for each.
 """
 
@@ -165,7 +165,10 @@ def _known(values: Array) -> tuple[str, dict[str, Any]] | None:
 
 
 def _fitted(values: Array) -> tuple[str, dict[str, Any]] | None:
-    return next((activation for activation in _fits(values) if bool(_alike(values, _at_points(*activation)))), None)
+    for activation in _fits(values):
+        if _alike(values, _at_points(*activation)):
+            return activation
+    return None
 
 
 def _fits(values: Array) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -175,10 +178,12 @@ def _fits(values: Array) -> Iterator[tuple[str, dict[str, Any]]]:
     slope = float(-values[_MINUS_ONE])
     if 0 < slope < 1:
         yield "leaky_relu", {"alpha": _rounded(slope)}
-    low, high = _rounded(float(values.min())), _rounded(float(values.max()))
+    low = _rounded(float(values.min()))
+    high = _rounded(float(values.max()))
     if low < high < _POINTS[-1]:
         yield "clip", {"low": low, "high": high}
-        alpha, beta = float(values[_TENTH] - values[_ZERO]) / 0.1, float(values[_ZERO])
+        alpha = float(values[_TENTH] - values[_ZERO]) / 0.1
+        beta = float(values[_ZERO])
         yield "hard_sigmoid", {"alpha": _rounded(alpha), "beta": _rounded(beta)}
 
 
@@ -190,6 +195,7 @@ def _rounded(number: float) -> float:
 def _alike(a: Array, b: Array) -> Array:
     """Which rows of b are like a. Constants may be rounded (a sixth to 0.16667), but a small floor, max(x, 1e-12), must
     not pass for max(x, 0)."""
-    apart, size = np.abs(a - b), _ROUNDING * np.abs(b)
-    alike: Array = (apart <= size + 1e-6).all(-1) & (apart[..., _ZERO] <= size[..., _ZERO])
-    return alike
+    apart = np.abs(a - b)
+    size = _ROUNDING * np.abs(b)
+    within: Array = (apart <= size + 1e-6).all(-1) & (apart[..., _ZERO] <= size[..., _ZERO])
+    return within

@@ -1,4 +1,4 @@
-"""The algebra of reshapes and transposes: what a chain of them does, whatever its spelling.
+"""The algebra of reshapes and transposes: what a chain of them does, whatever its form.
 
 Every axis is a product of *atoms*, factors of extents that no step of the chain takes apart. A chain only puts the
 atoms of its source in another order and joins them to other axes, so two chains do the same if the atoms agree.
@@ -82,7 +82,9 @@ def reshaped(before: Arrangement, shape: Shape) -> Arrangement | None:
             atoms.append(atom)
         target.append(tuple(atoms))
     source = tuple(_with_cuts(axis, cut) for axis in before.source)
-    return None if waiting else Arrangement(tuple(extents), source, tuple(target), before.start, tuple(shape))
+    if waiting:
+        return None
+    return Arrangement(tuple(extents), source, tuple(target), before.start, tuple(shape))
 
 
 def _joined(before: Arrangement) -> Arrangement:
@@ -174,7 +176,8 @@ def steps(arrangement: Arrangement) -> tuple[ArrangementStep, ...]:
         return () if arrangement.start == arrangement.shape else (ArrangementStep("reshape", arrangement.shape),)
     whole, joined = ((extent for extent in shape if extent > 1) for shape in (arrangement.start, arrangement.shape))
     sizes = {atom: arrangement.extent(groups[atom]) for atom in order}
-    is_split, is_joined = [*whole] == [*map(sizes.get, order)], [*joined] == [*map(sizes.get, wanted)]
+    is_split = [*whole] == [*map(sizes.get, order)]
+    is_joined = [*joined] == [*map(sizes.get, wanted)]
     if is_joined and not (is_split and len(arrangement.start) > len(arrangement.shape)):
         after = arrangement.shape
         keeps_rank = is_split and len(arrangement.start) == len(after)
@@ -194,13 +197,16 @@ def steps(arrangement: Arrangement) -> tuple[ArrangementStep, ...]:
 
 def _after_ones(like: Shape, atoms: Sequence[int], sizes: Mapping[int, int]) -> Shape:
     """The extents of atoms behind as many axes of extent 1 as another shape has."""
-    return (*(extent for extent in like if extent == 1), *map(sizes.__getitem__, atoms))
+    ones = [extent for extent in like if extent == 1]
+    extents = [sizes[atom] for atom in atoms]
+    return (*ones, *extents)
 
 
 def _turn(before: Shape, order: Sequence[int], after: Shape, wanted: Sequence[int]) -> tuple[int, ...]:
     """For each axis after a transpose, the one before; axes of extent 1 keep their order among themselves."""
     ones = iter([axis for axis, extent in enumerate(before) if extent == 1])
-    home = dict(zip(order, [axis for axis, extent in enumerate(before) if extent > 1], strict=True))
+    others = [axis for axis, extent in enumerate(before) if extent > 1]
+    home = dict(zip(order, others, strict=True))
     atoms = iter(wanted)
     return tuple(next(ones) if extent == 1 else home[next(atoms)] for extent in after)
 

@@ -55,13 +55,16 @@ def _by_heads(name: str, heads: int, base: str, editor: Editor) -> str:
     """The value as (N, heads, tokens, width), whatever axes the windows of a map were spread over."""
     *outer, tokens, width = editor.maker(name).shape
     shape = (prod(outer) // heads, heads, tokens, width)
-    return name if editor.maker(name).shape == shape else editor.emit("reshape", (name,), shape, base=base)
+    if editor.maker(name).shape == shape:
+        return name
+    return editor.emit("reshape", (name,), shape, base=base)
 
 
 def _as_mask(name: str, weights: Node, base: str, editor: Editor) -> str | None:
     """A mask or bias as (1 or N, 1 or heads, tokens, tokens); None where it varies over only some windows."""
     mask: Shape = (1, 1, 1, 1, *editor.maker(name).shape)
-    windows, heads = prod(mask[:-3]), mask[-3]
+    windows = prod(mask[:-3])
+    heads = mask[-3]
     if windows not in (1, prod(weights.shape[:-3])) or heads not in (1, weights.shape[-3]):
         return None
     if len(editor.maker(name).shape) <= 4:
@@ -138,7 +141,8 @@ def _settled(node: Node, editor: Editor) -> Node | str:
 
 def _is_usual(scale: float, width: int) -> bool:
     """Whether it is one over the root of the width; half of it may be in the queries and half in the keys."""
-    usual, halves = width**-0.5, width**-0.25
+    usual = width**-0.5
+    halves = width**-0.25
     rooted = as_float16(as_float16(usual) ** 0.5)  # torch's exporter writes the root of the scale as an operator
     spellings = (usual, rooted**2, as_float16(halves) ** 2, as_bfloat16(halves) ** 2, 1 / as_float16(width**0.5))
     return any(is_same_number(scale, spelling) for spelling in spellings)

@@ -1,4 +1,4 @@
-"""Masks of attention in one spelling: truth values that say what is seen, and a word for the causal one.
+"""Masks of attention in one form: truth values that say what is seen, and a word for the causal one.
 
 torch adds minus infinity where Keras has truth values; a causal mask is a setting of some and a constant of others.
 Works on canonical graphs with weights.
@@ -68,7 +68,8 @@ def _of_constant(node: Node, seen: Array, editor: Editor) -> Node:
 
 
 def _is_causal(seen: Array, node: Node, editor: Editor) -> bool:
-    rows, columns = editor.maker(node.inputs[0]).shape[-2], editor.maker(node.inputs[1]).shape[-2]
+    rows = editor.maker(node.inputs[0]).shape[-2]
+    columns = editor.maker(node.inputs[1]).shape[-2]
     if seen.shape[-2:] != (rows, columns):
         return False
     return is_causal(~seen)
@@ -101,13 +102,19 @@ def _conditions(name: str, editor: Editor) -> list[str] | None:
     """The truth values that a mask is made of, all of which must hold for a place to be seen."""
     node = editor.maker(name)
     if node.op in ("compare", "constant"):
-        return [name] if node.op == "compare" or _constant(name, editor) is not None else None
+        if node.op == "compare" or _constant(name, editor) is not None:
+            return [name]
+        return None
     if node.op in _VIEWS:
         inner = _conditions(node.inputs[0], editor)
-        return None if inner is None else [_viewed(each, node, editor) for each in inner]
+        if inner is None:
+            return None
+        return [_viewed(each, node, editor) for each in inner]
     if node.op in ("minimum", "add") and len(node.inputs) == 2:
         both = [_conditions(given, editor) for given in node.inputs]
-        return None if both[0] is None or both[1] is None else [*both[0], *both[1]]
+        if both[0] is None or both[1] is None:
+            return None
+        return [*both[0], *both[1]]
     return _of_choice(node, editor) if node.op == "where" else None
 
 
@@ -147,8 +154,11 @@ def _negated(name: str, editor: Editor) -> list[str] | None:
     node = editor.maker(name)
     if node.op in _VIEWS:
         inner = _negated(node.inputs[0], editor)
-        return None if inner is None else [_viewed(each, node, editor) for each in inner]
+        if inner is None:
+            return None
+        return [_viewed(each, node, editor) for each in inner]
     if node.op != "compare":
         return None
-    kind, scalar = _OPPOSITE[str(node.get("kind"))], node.get("scalar")
+    kind = _OPPOSITE[str(node.get("kind"))]
+    scalar = node.get("scalar")
     return [editor.emit("compare", node.inputs, node.shape, base=node.name, kind=kind, scalar=scalar)]

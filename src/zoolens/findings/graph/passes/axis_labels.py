@@ -81,7 +81,8 @@ def _kept(node: Node, graph: Graph, known_axes: Labels) -> Iterator[tuple[str, s
 
 
 def _transposed(node: Node, known_axes: Labels) -> Iterator[tuple[str, str]]:
-    perm, source = node.get("perm"), node.inputs[0]
+    perm = node.get("perm")
+    source = node.inputs[0]
     if source in known_axes:
         yield node.name, "".join(known_axes[source][axis] for axis in perm)
     elif node.name in known_axes:

@@ -18,4 +18,6 @@ def _flattened(node: Node, editor: Editor) -> Node | str:
         inner = editor.made_by(name, "concat")
         same = inner is not None and inner.get("axis") == node.get("axis")
         inputs.extend(inner.inputs if inner is not None and same else (name,))
-    return replace(node, inputs=tuple(inputs)) if len(inputs) != len(node.inputs) else node
+    if len(inputs) != len(node.inputs):
+        return replace(node, inputs=tuple(inputs))
+    return node

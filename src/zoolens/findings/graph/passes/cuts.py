@@ -1,4 +1,4 @@
-"""Cuts in one spelling.
+"""Cuts in one form.
 
 A gather of one run of places is a slice, one of every nth place for each first one is a turn of axes, and two parts put
 together anew are a roll.
@@ -18,7 +18,8 @@ def unify_cuts(graph: Graph) -> Graph:
 
 def _slice(node: Node, editor: Editor) -> Node | str:
     """One place, or places in a row; the axis of a single place is reshaped away."""
-    indices, axis = node.get("indices"), node.get("axis")
+    indices = node.get("indices")
+    axis = node.get("axis")
     if len(node.inputs) != 1:
         return node
     single = isinstance(indices, int)
@@ -27,7 +28,8 @@ def _slice(node: Node, editor: Editor) -> Node | str:
     places = (indices,) if single else indices
     if not isinstance(places, tuple) or not places or not all(_is_place(place) for place in places):
         return node
-    start, stop = places[0], places[-1] + 1
+    start = places[0]
+    stop = places[-1] + 1
     if places != tuple(range(start, stop)):
         return node
     if not single:
@@ -49,7 +51,8 @@ def _is_strided(indices: object, extent: int) -> bool:
 
 
 def _turned(node: Node, editor: Editor) -> Node:
-    axis, shape = node.get("axis"), node.shape
+    axis = node.get("axis")
+    shape = node.shape
     apart = (*shape[:axis], shape[axis + 1], shape[axis], *shape[axis + 2 :])
     split = editor.emit("reshape", node.inputs, apart, base=node.name, source=node.source)
     perm = (*range(axis), axis + 1, axis, *range(axis + 2, len(shape)))
@@ -65,7 +68,9 @@ def _roll(node: Node, editor: Editor) -> Node | str:
     parts = [editor.made_by(name, "slice") for name in node.inputs]
     if len(parts) != 2 or parts[0] is None or parts[1] is None:
         return node
-    end, begin, axis = parts[0], parts[1], node.get("axis")
+    end = parts[0]
+    begin = parts[1]
+    axis = node.get("axis")
     extent = editor.maker(end.inputs[0]).shape[axis] if end.inputs == begin.inputs else 0
     along = end.get("axis") == begin.get("axis") == axis and end.get("step", 1) == begin.get("step", 1) == 1
     if not along or begin.get("start") != 0 or begin.get("stop") != end.get("start") or end.get("stop") != extent:
@@ -87,9 +92,9 @@ def _settled(node: Node, editor: Editor) -> Node | str:
     if not kept:
         return source[0]
     attributes = {"axes": tuple(kept), "shifts": tuple(kept.values())}
-    return (
-        node if attributes == node.attributes and inner is None else replace(node, inputs=source, attributes=attributes)
-    )
+    if attributes == node.attributes and inner is None:
+        return node
+    return replace(node, inputs=source, attributes=attributes)
 
 
 def _shorter(shift: int, extent: int) -> int:

@@ -47,7 +47,8 @@ def _matmul(node: Node, editor: Editor) -> Node | str:
 
 
 def _unordered(node: Node, editor: Editor) -> Node | str:
-    flat, kernel = editor.made_by(node.inputs[0], "flatten"), node.parameter("kernel")
+    flat = editor.made_by(node.inputs[0], "flatten")
+    kernel = node.parameter("kernel")
     order = flat.get("order") if flat is not None else None
     if flat is None or kernel is None or order is None:
         return node
@@ -66,4 +67,5 @@ def reordered(kernel: Array, shape: Shape, order: str) -> Array:
     names = "NC" + "DHW"[-(len(shape) - 2) :]
     extents = [shape[names.index(name)] for name in order[1:]]
     back = [1 + order[1:].index(name) for name in names[1:]]
-    return np.ascontiguousarray(kernel.reshape(-1, *extents).transpose(0, *back)).reshape(kernel.shape)
+    maps = kernel.reshape(-1, *extents).transpose(0, *back)
+    return np.ascontiguousarray(maps).reshape(kernel.shape)

@@ -37,7 +37,9 @@ def folded_scales(graph: Graph) -> Graph:
         return _into_layer(node, editor) if node.get("norm") == "affine" else node
 
     def after(node: Node, editor: Editor) -> Node | str:
-        return node if editor.maker(node.inputs[0]).get("norm") else behind(node, editor)
+        if editor.maker(node.inputs[0]).get("norm"):
+            return node
+        return behind(node, editor)
 
     folded = rewrite(graph, {"conv": into, "dense": into, "affine": after})
     return folded if folded is graph else settle_order(folded)
@@ -62,16 +64,19 @@ def _behind_layer(ops: frozenset[str]) -> Rule:
 def _into_layer(node: Node, editor: Editor) -> Node | str:
     if node.get("norm") not in ("batch", "affine"):
         return node
-    kernel, bias = node.parameter("kernel"), node.parameter("bias")
+    kernel = node.parameter("kernel")
+    bias = node.parameter("bias")
     if kernel is None:
         return node
     norm = [node.parameter(f"norm_{role}") for role in ROLES]
-    epsilon, width = float(node.get("epsilon", 0.0)), kernel.shape[0]
+    epsilon = float(node.get("epsilon", 0.0))
+    width = kernel.shape[0]
     scale, _ = _folded(norm, epsilon, width, node.name, editor)
 
     def scaled_kernel(values: Array, by: Array) -> Array:
         # A file may store the values in another shape of the same order.
-        return np.asarray(values.reshape(kernel.shape) * by.reshape(-1, *[1] * (len(kernel.shape) - 1)))
+        inner = [1] * (len(kernel.shape) - 1)
+        return np.asarray(values.reshape(kernel.shape) * by.reshape(-1, *inner))
 
     scaled = editor.derived(f"{kernel.key}:folded", scaled_kernel, kernel.key, scale)
     _, shift = _folded(norm, epsilon, width, node.name, editor, bias)
@@ -81,7 +86,8 @@ def _into_layer(node: Node, editor: Editor) -> Node | str:
 
 def _number_into_layer(node: Node, editor: Editor) -> Node | str:
     """A number behind a layer, which nothing else uses, is folded into its kernel and bias."""
-    before, number = editor.maker(node.inputs[0]), node.get("scalar")
+    before = editor.maker(node.inputs[0])
+    number = node.get("scalar")
     if number is None or not scales_layer(node, before) or not editor.only_use(before.name):
         return node
 

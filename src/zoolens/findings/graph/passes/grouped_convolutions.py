@@ -59,7 +59,9 @@ def _cut_value(convs: Sequence[Node], editor: Editor) -> str | None:
     plain = [cut for cut in cuts if cut is not None and cut.get("step", 1) == 1]
     ends = [0, *(int(cut.get("stop")) for cut in plain)]
     in_order = [int(cut.get("start", 0)) for cut in plain] == ends[:-1]
-    return source if in_order and ends[-1] == editor.maker(source).shape[_CHANNELS] else None
+    if in_order and ends[-1] == editor.maker(source).shape[_CHANNELS]:
+        return source
+    return None
 
 
 def _together(role: str, layers: Sequence[Node], name: str, editor: Editor) -> Parameter:

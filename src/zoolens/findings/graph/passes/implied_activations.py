@@ -1,6 +1,6 @@
 """ReLUs that the quantisation of a file implies.
 
-Whether the network has them there, and whether they end at 6, cannot be told from ranges of numbers: the data of the
+Whether the network has them there, and whether they end at 6, does not follow from ranges of numbers: the data of the
 calibration may never have been negative, or never as large as 6.
 """
 

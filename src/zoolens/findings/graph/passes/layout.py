@@ -45,7 +45,9 @@ class _Layout:
     def order(self, name: str) -> Order:
         """The axis of the source at each place in our order of a value."""
         axes = self.known.get(name)
-        return canonical_order(axes) if axes else tuple(range(len(self.graph.by_name[name].shape)))
+        if axes:
+            return canonical_order(axes)
+        return tuple(range(len(self.graph.by_name[name].shape)))
 
     def _rewrite(self, node: Node) -> Node | str:
         if not node.inputs:
@@ -85,7 +87,9 @@ class _Layout:
         return replace(node, parameters=tuple(turned))
 
     def _transpose(self, node: Node) -> Node | str:
-        before, after, perm = self.order(node.inputs[0]), self.order(node.name), node.get("perm")
+        before = self.order(node.inputs[0])
+        after = self.order(node.name)
+        perm = node.get("perm")
         return self._turned(node, tuple(before.index(perm[axis]) for axis in after))
 
     def _turned(self, node: Node, perm: Order) -> Node | str:
@@ -144,7 +148,8 @@ class _Layout:
             moved = [order.index(axis) for axis in node.get("axes")]
             changes["axes"] = tuple(moved) if node.op == "roll" else tuple(sorted(moved))
         if node.op == "pad":
-            pads, rank = node.get("pads"), len(order)
+            pads = node.get("pads")
+            rank = len(order)
             changes["pads"] = (*(pads[axis] for axis in order), *(pads[rank + axis] for axis in order))
         if node.op == "tile":
             changes["repeats"] = arranged(node.get("repeats"), order)
@@ -206,7 +211,8 @@ class _Layout:
 
     def _reshape(self, node: Node) -> Node | str:
         source = node.inputs[0]
-        axes, shape = self.known.get(source, ""), self.graph.by_name[source].shape
+        axes = self.known.get(source, "")
+        shape = self.graph.by_name[source].shape
         flat = len(node.shape) == 2 and node.shape[0] == shape[0] and len(shape) > 2
         if flat and axes.startswith("N") and set(axes) == set("NC" + CANONICAL[-(len(axes) - 2) :]):
             order = axes if moves(shape, self.order(source)) else None

@@ -23,7 +23,7 @@ def fold_leading_constants(graph: Graph) -> Graph:
 
 
 def _prepares_input(node: Node, editor: Editor) -> bool:
-    """Whether it stands right behind the input: preprocessing is told as such."""
+    """Whether it stands right behind the input: preprocessing is reported as such."""
     while node.op in ARITHMETIC and len(node.inputs) == 1:
         node = editor.maker(node.inputs[0])
     return node.op == "input"

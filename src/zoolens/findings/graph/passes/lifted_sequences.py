@@ -53,7 +53,9 @@ def _with_height(tensor: Parameter) -> Parameter:
 
 def _elementwise(node: Node, editor: Editor) -> Node | str:
     inputs = _maps(node, editor)
-    return node if inputs is None else _squeezed(node, inputs, node.parameters, node.attributes, editor)
+    if inputs is None:
+        return node
+    return _squeezed(node, inputs, node.parameters, node.attributes, editor)
 
 
 def _along_channels(node: Node, editor: Editor) -> Node | str:
@@ -70,14 +72,18 @@ def _over_places(node: Node, editor: Editor) -> Node | str:
 def _maps(node: Node, editor: Editor) -> tuple[str, ...] | None:
     """The maps of height 1 that the inputs were made from; None where one was not."""
     found = [_map_before(name, editor) for name in node.inputs]
-    return tuple(name for name in found if name is not None) if None not in found else None
+    if None not in found:
+        return tuple(name for name in found if name is not None)
+    return None
 
 
 def _map_before(name: str, editor: Editor) -> str | None:
     reshape = editor.made_by(name, "reshape")
     if reshape is None or len(reshape.shape) != 3:
         return None
-    return reshape.inputs[0] if editor.maker(reshape.inputs[0]).shape == _lifted(reshape.shape) else None
+    if editor.maker(reshape.inputs[0]).shape == _lifted(reshape.shape):
+        return reshape.inputs[0]
+    return None
 
 
 def _as_map(name: str, editor: Editor) -> str:
@@ -109,7 +115,9 @@ def _with_lifted_inputs(graph: Graph) -> Graph:
             shape = _lifted(node.shape)
             if all(user.op == "reshape" and user.shape == shape for user in users):
                 changed[node.name] = replace(node, shape=shape)
-    return replace(graph, nodes=tuple(changed.get(node.name, node) for node in graph.nodes)) if changed else graph
+    if changed:
+        return replace(graph, nodes=tuple(changed.get(node.name, node) for node in graph.nodes))
+    return graph
 
 
 _RULES: Final[dict[str, Rule]] = {

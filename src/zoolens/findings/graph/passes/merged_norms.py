@@ -61,7 +61,8 @@ def _after_affine(before: Node, node: Node, editor: Editor) -> Node | str:
     """Joins two affines along one axis that have a scale or a shift each; joining more would lose a learned tensor."""
     if before.get("axis") != node.get("axis") or len(before.parameters) != 1 or len(node.parameters) != 1:
         return node
-    first, second = before.parameters[0], node.parameters[0]
+    first = before.parameters[0]
+    second = node.parameters[0]
     if first.role == second.role:
         return node
     if first.role == "scale":
@@ -97,8 +98,10 @@ def _taken(before: Node, node: Node, prefix: str, editor: Editor) -> Node | str:
 
 def _scaled_twice(before: Node, node: Node, prefix: str, editor: Editor) -> Node | str:
     """Caffe's Scale layer after a norm that got a scale and shift too on its way: only their product means anything."""
-    scale, shift = before.parameter(f"{prefix}scale"), before.parameter(f"{prefix}shift")
-    by, plus = node.parameter("scale"), node.parameter("shift")
+    scale = before.parameter(f"{prefix}scale")
+    shift = before.parameter(f"{prefix}shift")
+    by = node.parameter("scale")
+    plus = node.parameter("shift")
     if scale is None or shift is None or by is None or plus is None:
         return node
     product = editor.derived(f"{scale.key}·{by.key}", _product, scale.key, by.key)

@@ -25,7 +25,9 @@ def _skip(node: Node, _: Editor) -> Node | str:
 
 def _same_shape(node: Node, editor: Editor) -> Node | str:
     """An operator that does nothing where the shape stays as it is."""
-    return node.inputs[0] if editor.maker(node.inputs[0]).shape == node.shape else node
+    if editor.maker(node.inputs[0]).shape == node.shape:
+        return node.inputs[0]
+    return node
 
 
 def _reshape(node: Node, editor: Editor) -> Node | str:
@@ -45,7 +47,8 @@ def _transpose(node: Node, editor: Editor) -> Node | str:
     inner = editor.made_by(node.inputs[0], "transpose")
     source = node.inputs
     if inner is not None:
-        perm, source = tuple(inner.get("perm")[axis] for axis in perm), inner.inputs
+        perm = tuple(inner.get("perm")[axis] for axis in perm)
+        source = inner.inputs
     if perm == tuple(range(len(perm))):
         return source[0]
     if inner is None:
@@ -67,7 +70,8 @@ def _concat(node: Node, _: Editor) -> Node | str:
 
 
 def _pool(node: Node, _: Editor) -> Node | str:
-    kernel, stride = node.get("kernel"), node.get("stride") or (1,)
+    kernel = node.get("kernel")
+    stride = node.get("stride") or (1,)
     plain = set(kernel) == {1} and set(stride) == {1} and not any(node.get("pads") or ())
     return node.inputs[0] if plain else node
 

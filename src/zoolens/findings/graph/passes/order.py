@@ -20,8 +20,10 @@ def _with_longest_first(graph: Graph) -> Graph:
     depth: dict[str, int] = {}
 
     def place(name: str) -> tuple[int, str, tuple[int, ...], str]:
-        kernel = graph.by_name[name].parameter("kernel")
-        return -depth[name], graph.by_name[name].op, kernel.shape if kernel else (), hashes[name]
+        node = graph.by_name[name]
+        kernel = node.parameter("kernel")
+        shape = kernel.shape if kernel else ()
+        return -depth[name], node.op, shape, hashes[name]
 
     nodes = []
     for node in graph.nodes:

@@ -35,7 +35,9 @@ def split_packed_layers(graph: Graph) -> Graph:
         return graph
 
     def part(node: Node, editor: Editor) -> Node | str:
-        return _separate(node, parts[node.name], editor) if node.name in parts else node
+        if node.name in parts:
+            return _separate(node, parts[node.name], editor)
+        return node
 
     return settle_order(unify_tokens(rewrite(graph, {"slice": part})))
 
@@ -68,9 +70,13 @@ def _cuts(layer: Node, graph: Graph) -> dict[str, _Part]:
 def _view(layer: Node, graph: Graph) -> tuple[Shape, tuple[int, ...], str]:
     """The shape in which the output of a layer is cut, the order of its axes, and the value that is cut. Parts may lie
     beside each other for every head: (tokens, heads, 3, width)."""
-    shape, last, user = layer.shape, layer.name, graph.sole_consumer(layer.name)
+    shape = layer.shape
+    last = layer.name
+    user = graph.sole_consumer(layer.name)
     if layer.op == "dense" and user is not None and user.op == "reshape" and user.shape[: len(shape) - 1] == shape[:-1]:
-        shape, last, user = user.shape, user.name, graph.sole_consumer(user.name)
+        shape = user.shape
+        last = user.name
+        user = graph.sole_consumer(user.name)
     if layer.op == "dense" and user is not None and user.op == "transpose":
         return shape, tuple(user.get("perm")), user.name
     return shape, tuple(range(len(shape))), last
@@ -81,10 +87,12 @@ def _axis(layer: Node) -> int:
 
 
 def _part(layer: Node, cut: Node, shape: Shape, perm: tuple[int, ...]) -> _Part | None:
-    axis, first = perm[int(cut.get("axis"))], _axis(layer)
+    axis = perm[int(cut.get("axis"))]
+    first = _axis(layer)
     if axis < first or (layer.op == "conv" and axis > first):
         return None
-    start, stop = int(cut.get("start", 0)), int(cut.get("stop"))
+    start = int(cut.get("start", 0))
+    stop = int(cut.get("stop"))
     outer = shape[:first]
     inner = shape[first:] if layer.op == "dense" else shape[first : first + 1]
     numbered = np.arange(layer.shape[first]).reshape(inner)
@@ -97,7 +105,8 @@ def _part(layer: Node, cut: Node, shape: Shape, perm: tuple[int, ...]) -> _Part 
 def _separate(node: Node, part: _Part, editor: Editor) -> Node:
     layer = editor.maker(part.layer)
     parameters = tuple(_rows(tensor, part.features, editor) for tensor in layer.parameters)
-    axis, name = _axis(layer), f"[{part.features[0]}:{part.features[-1] + 1}]"
+    axis = _axis(layer)
+    name = f"[{part.features[0]}:{part.features[-1] + 1}]"
     shape = (*layer.shape[:axis], len(part.features), *layer.shape[axis + 1 :])
     source = f"{layer.source}{name}" if layer.source else ""
     own = replace(
@@ -124,7 +133,8 @@ def _separate(node: Node, part: _Part, editor: Editor) -> Node:
 def _rows(tensor: Parameter, features: tuple[int, ...], editor: Editor) -> Parameter:
     """The rows of a kernel or a bias that give one part of the output."""
     shape = (len(features), *tensor.shape[1:])
-    start, stop = features[0], features[-1] + 1
+    start = features[0]
+    stop = features[-1] + 1
     spread = f"/{len(features)}" if stop - start != len(features) else ""
     taken = partial(_taken, shape=tensor.shape, features=features)
     return replace(tensor, shape=shape, key=editor.derived(f"{tensor.key}[{start}:{stop}{spread}]", taken, tensor.key))

@@ -30,7 +30,9 @@ def merge_pads(graph: Graph) -> Graph:
 
 def _conv(node: Node, editor: Editor) -> Node | str:
     pad = _spatial_pad(node, editor)
-    return _with_pads(node, pad) if pad is not None and pad.get("value", 0) == 0 else node
+    if pad is not None and pad.get("value", 0) == 0:
+        return _with_pads(node, pad)
+    return node
 
 
 def _avg_pool(node: Node, editor: Editor) -> Node | str:
@@ -58,7 +60,8 @@ def _cropped(node: Node, editor: Editor) -> Node | str:
     pad = editor.made_by(node.inputs[0], "pad")
     if pad is None or pad.get("mode", "constant") != "constant" or node.get("step", 1) != 1:
         return node
-    axis, pads = node.get("axis"), list(pad.get("pads"))
+    axis = node.get("axis")
+    pads = list(pad.get("pads"))
     end = axis + len(pad.shape)
     pads[axis] -= node.get("start")
     pads[end] -= pad.shape[axis] - node.get("stop")
@@ -72,13 +75,15 @@ def _spatial_pad(node: Node, editor: Editor) -> Node | None:
     pad = editor.made_by(node.inputs[0], "pad")
     if pad is None or pad.get("mode", "constant") != "constant":
         return None
-    pads, rank = pad.get("pads"), len(pad.shape)
+    pads = pad.get("pads")
+    rank = len(pad.shape)
     elsewhere = (*pads[:2], *pads[rank : rank + 2])
     return None if any(elsewhere) or min(pads) < 0 else pad
 
 
 def _with_pads(node: Node, pad: Node) -> Node:
-    pads, rank = pad.get("pads"), len(pad.shape)
+    pads = pad.get("pads")
+    rank = len(pad.shape)
     outer = (*pads[2:rank], *pads[rank + 2 :])
     own = node.get("pads") or (0,) * len(outer)
     total = tuple(a + b for a, b in zip(outer, own, strict=True))

@@ -1,4 +1,4 @@
-"""Layers that treat every place alike do not care how places are arranged: they are applied to the map itself.
+"""Layers that treat every place the same do not care how places are arranged: they are applied to the map itself.
 
 A source may cut a map into windows, or join its places to tokens, before or after a norm, a dense layer or a sum.
 Here the arrangement sinks through them, down to the operator that needs it (attention) or the one that undoes it.
@@ -33,7 +33,7 @@ _MAPS: Final = ("NHWC", "NCHW")
 _LAST: Final = 3  # axis of the channels of a map, when they come last
 _TOKENS: Final = 3  # axes of places that were joined to one axis, channels last
 _TURN: Final = (0, 2, 3, 1)  # from channels first to channels last
-_ALIKE: Final = (ACTIVATIONS - {"prelu"}) | (ARITHMETIC - {"pow"}) | {
+_POINTWISE: Final = (ACTIVATIONS - {"prelu"}) | (ARITHMETIC - {"pow"}) | {
     "dense", "layer_norm", "rms_norm", "affine", "erf",  # by which exporters spell out a GELU
 }  # fmt: skip
 
@@ -79,7 +79,7 @@ class _Places:
             return self._step(node)
         if node.op == "concat":
             return self._patches(node)
-        if node.op in _ALIKE and self._on_last_axis(node):
+        if node.op in _POINTWISE and self._on_last_axis(node):
             return self._sunk(node)
         return node
 
@@ -105,7 +105,8 @@ class _Places:
         """What attention made of the places of a map is a map again once they are arranged back or joined to tokens."""
         arrangement = chained.arrangement
         for start in dict.fromkeys(start for start, _ in self.cut):
-            same_batch, channels = arrangement.shape[:1] == start[:1], arrangement.shape[-1]
+            same_batch = arrangement.shape[:1] == start[:1]
+            channels = arrangement.shape[-1]
             whole = reshaped(arrangement, (*start[:-1], channels)) if same_batch else None
             last = channels_last(whole.inverse, "NHWC") if whole is not None else None
             if whole is None or last is None or _cut(last) not in self.cut:
@@ -156,14 +157,16 @@ class _Places:
         return as_node(node, made, arranged, self.editor)
 
     def _operand(self, name: str, arranged: tuple[str, Arrangement] | None, wanted: Arrangement) -> str | None:
-        """What takes part on the map in the place of an operand; None if it cannot be told."""
+        """What takes part on the map in the place of an operand; None if that is unknown."""
         if arranged is not None:
             same = arranged[1].start == wanted.start and steps(arranged[1]) == steps(wanted)
             return arranged[0] if same else None
         maker = self.editor.maker(name)
         channels = maker.shape[-1:] == wanted.shape[-1:] and prod(maker.shape) == wanted.shape[-1]
         if channels and maker.op in FIXED:
-            return name if len(maker.shape) == 1 else self.editor.emit("reshape", (name,), maker.shape[-1:], base=name)
+            if len(maker.shape) == 1:
+                return name
+            return self.editor.emit("reshape", (name,), maker.shape[-1:], base=name)
         if maker.shape != wanted.shape:
             return None
         return emit_steps(name, steps(wanted.inverse), self.editor, base=name, source=maker.source)
@@ -171,11 +174,13 @@ class _Places:
     def _patches(self, node: Node) -> Node | str:
         """A concat of every second row and column (patch merging) only arranges: places become channels."""
         cuts = [_strided(name, self.editor) for name in node.inputs]
-        root, block = cuts[0][0], cuts[0][2]
+        root = cuts[0][0]
+        block = cuts[0][2]
         axes = self.known.get(root, "")
         if not axes or block < 2 or any((name, size) != (root, block) for name, _, size in cuts):
             return node
-        rows, columns = axes.index("H"), axes.index("W")
+        rows = axes.index("H")
+        columns = axes.index("W")
         offsets = [(starts.get(rows, 0), starts.get(columns, 0)) for _, starts, _ in cuts]
         by_row = [(i, j) for i in range(block) for j in range(block)]
         shape = self.editor.maker(root).shape
@@ -225,7 +230,7 @@ def _begins(own: Atoms, whole: Atoms) -> bool:
 
 
 def _with_channels(arrangement: Arrangement, channels: int) -> Arrangement:
-    """The same arrangement of the places with another number of channels."""
+    """Return the arrangement of the places with another number of channels."""
     atom = arrangement.target[-1][0]
     atoms = (atom,) if channels > 1 else ()
     extents = (*arrangement.extents[:atom], channels, *arrangement.extents[atom + 1 :])
@@ -235,14 +240,19 @@ def _with_channels(arrangement: Arrangement, channels: int) -> Arrangement:
 
 
 def _on_map(node: Node) -> dict[str, Any]:
-    moved: dict[str, Any] = {"axis": _LAST} if "axis" in node.attributes else {}
-    return {**node.attributes, **moved, **({"axes": (_LAST,)} if "axes" in node.attributes else {})}
+    moved = dict(node.attributes)
+    if "axis" in moved:
+        moved["axis"] = _LAST
+    if "axes" in moved:
+        moved["axes"] = (_LAST,)
+    return moved
 
 
 def _strided(name: str, editor: Editor) -> tuple[str, dict[int, int], int]:
     """What a value takes every nth row and column of: the root, the first ones by axis, and n."""
     starts: dict[int, int] = {}
-    node, step = editor.maker(name), editor.maker(name).get("step", 1)
+    node = editor.maker(name)
+    step = editor.maker(name).get("step", 1)
     while node.op == "slice" and node.get("step", 1) == step > 1 and node.get("axis") not in starts:
         starts[node.get("axis")] = node.get("start")
         node = editor.maker(node.inputs[0])
@@ -260,4 +270,5 @@ def _merging(shape: tuple[int, ...], axes: str, block: int, inner: Atoms, node: 
 
 
 def _without_ones(axes: tuple[Atoms, ...], extents: tuple[int, ...]) -> tuple[Atoms, ...]:
-    return tuple(tuple(atom for atom in axis if extents[atom] > 1) for axis in axes)
+    kept = {atom for atom, extent in enumerate(extents) if extent > 1}
+    return tuple(tuple(atom for atom in axis if atom in kept) for axis in axes)

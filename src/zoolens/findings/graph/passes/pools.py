@@ -1,4 +1,4 @@
-"""The many spellings of one pool: means over all places are `global_avg_pool`, even adaptive cells are `avg_pool`."""
+"""The many forms of one pool: means over all places are `global_avg_pool`, even adaptive cells are `avg_pool`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def _window(node: Node, editor: Editor) -> Node | str:
 
 def _adaptive(node: Node, editor: Editor) -> Node | str:
     source = editor.maker(node.inputs[0])
-    places, cells = source.shape[2:], node.shape[2:]
+    places = source.shape[2:]
+    cells = node.shape[2:]
     if set(cells) == {1}:
         return _globally(node, source.name, source.shape, editor)
     if places == cells:

@@ -91,7 +91,8 @@ def _difference(expected: list[Array], computed: list[Array]) -> tuple[float, fl
             return float("inf"), float("inf")
         difference = float(np.abs(a.reshape(-1).astype(float) - b.reshape(-1)).max(initial=0.0))
         scale = float(np.abs(a).max(initial=0.0)) or 1.0
-        largest, relative = max(largest, difference), max(relative, difference / scale)
+        largest = max(largest, difference)
+        relative = max(relative, difference / scale)
     return largest, relative
 
 
@@ -110,18 +111,18 @@ def _random_input(graph: Graph, node: Node, generator: np.random.Generator) -> A
 
 
 def with_varied_weights(graph: Graph, seed: int) -> Graph:
-    """Tensors whose numbers are all alike (a fresh norm's scale of 1) are varied: they would hide a mistake."""
+    """Tensors whose numbers are all equal (a fresh norm's scale of 1) are varied: they would hide a mistake."""
     generator = np.random.default_rng(seed + 1)
     roles = {tensor.key: tensor.role for node in graph.nodes for tensor in node.parameters}
     changed = {
         key: varied(np.asarray(values), roles[key], generator)
         for key, values in graph.weights.items()
-        if key in roles and alike(np.asarray(values))
+        if key in roles and is_uniform(np.asarray(values))
     }
     return replace(graph, weights={**graph.weights, **changed})
 
 
-def alike(values: Array) -> bool:
+def is_uniform(values: Array) -> bool:
     """Whether all numbers of a tensor are equal, so that a mistake in their order would not show."""
     return values.size > 1 and values.dtype.kind == "f" and bool((values == values.flat[0]).all())
 

@@ -1,4 +1,4 @@
-"""Recurrent layers in one spelling: one node for each layer and direction, which has each gate's own tensors.
+"""Recurrent layers in one form: one node for each layer and direction, which has each gate's own tensors.
 
 torch packs all layers, directions and gates of a network into one operator; Keras and Flax have a layer for each. A
 layer that is fed a reversed sequence is one that runs from the end. Works on raw graphs.
@@ -127,7 +127,9 @@ def _cut(node: Node, editor: Editor) -> Node | str:
         end = begin + editor.maker(name).shape[axis]
         if begin <= start and stop <= end:
             whole = (start, stop) == (begin, end)
-            return name if whole else _sliced(name, axis, start - begin, stop - begin, node, editor)
+            if whole:
+                return name
+            return _sliced(name, axis, start - begin, stop - begin, node, editor)
         begin = end
     return node
 
@@ -207,7 +209,10 @@ def _turned(name: str, node: Node, editor: Editor) -> str:
 
 
 def _is_flip(node: Node) -> bool:
-    return node.op == "gather" and node.get("indices") == tuple(reversed(range(node.shape[node.get("axis")])))
+    if node.op != "gather":
+        return False
+    extent = node.shape[node.get("axis")]
+    return bool(node.get("indices") == tuple(reversed(range(extent))))
 
 
 def _once(node: Node, editor: Editor) -> Node | str:

@@ -1,6 +1,6 @@
 """Batch norms that a source wrote out in arithmetic are put together again, while their statistics are still apart.
 
-Known forms, with m = scale / sqrt(variance + epsilon) in any spelling: x·m + (shift - mean·m), and (x - mean)·m.
+Known forms, with m = scale / sqrt(variance + epsilon) in any form: x·m + (shift - mean·m), and (x - mean)·m.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ def restore_batch_norms(graph: Graph) -> Graph:
 def _linear(node: Node, editor: Editor) -> Node | str:
     """Restores x·m + (shift - mean·m)."""
     for product_name, rest_name in _pairs(node):
-        product, rest = editor.made_by(product_name, "mul"), editor.made_by(rest_name, "sub")
+        product = editor.made_by(product_name, "mul")
+        rest = editor.made_by(rest_name, "sub")
         if product is None or rest is None or len(rest.inputs) != 2:
             continue
-        shift, inner = _tensor(rest.inputs[0], editor), editor.made_by(rest.inputs[1], "mul")
+        shift = _tensor(rest.inputs[0], editor)
+        inner = editor.made_by(rest.inputs[1], "mul")
         for x, factor in _pairs(product):
             deviation = _deviation(factor, editor)
             if deviation is None or inner is None or factor not in inner.inputs or shift is None:
@@ -73,7 +75,9 @@ def _batch_norm(node: Node, x: str, mean: Parameter, deviation: _Deviation, shif
 
 
 def _pairs(node: Node) -> list[tuple[str, ...]]:
-    return [node.inputs, node.inputs[::-1]] if len(node.inputs) == 2 else []
+    if len(node.inputs) == 2:
+        return [node.inputs, node.inputs[::-1]]
+    return []
 
 
 def _tensor(name: str, editor: Editor) -> Parameter | None:
@@ -90,11 +94,13 @@ def _deviation(name: str, editor: Editor) -> _Deviation | None:
         return _variance(node.inputs[0], editor)
     if node.op == "mul":
         for factor, scale in _pairs(node):
-            deviation, learned = _deviation(factor, editor), _tensor(scale, editor)
+            deviation = _deviation(factor, editor)
+            learned = _tensor(scale, editor)
             if deviation is not None and learned is not None and deviation.scale is None:
                 return replace(deviation, scale=learned)
     if node.op == "div" and len(node.inputs) == 2:
-        deviation, learned = _root(node.inputs[1], editor), _tensor(node.inputs[0], editor)
+        deviation = _root(node.inputs[1], editor)
+        learned = _tensor(node.inputs[0], editor)
         return replace(deviation, scale=learned) if deviation is not None and learned is not None else None
     return None
 

@@ -25,7 +25,8 @@ def _group_norm(node: Node, editor: Editor) -> Node | str:
     split = editor.made_by(norm.inputs[0], "reshape") if norm is not None else None
     if norm is None or split is None or norm.parameters or editor.maker(split.inputs[0]).shape != node.shape:
         return node
-    axes, groups = _AXES.get(len(node.shape), ""), split.shape[1]
+    axes = _AXES.get(len(node.shape), "")
+    groups = split.shape[1]
     if split.shape[0] != node.shape[0] or not axes or node.shape[1] % groups:
         return node
     attributes = {"groups": groups, "epsilon": norm.get("epsilon")}

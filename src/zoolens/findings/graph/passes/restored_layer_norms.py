@@ -47,7 +47,9 @@ def _root(name: str, inverse: bool, editor: Editor) -> tuple[str, float] | None:
         return node.inputs[0], 0.0
     floor = floor_of(node)
     root = _root(node.inputs[0], False, editor) if floor is not None and not inverse else None
-    return (root[0], max(root[1], floor)) if root is not None and floor is not None else None
+    if root is not None and floor is not None:
+        return (root[0], max(root[1], floor))
+    return None
 
 
 def floor_of(node: Node) -> float | None:
@@ -61,10 +63,12 @@ def floor_of(node: Node) -> float | None:
 
 def _layer_norm(node: Node, centred: str, radicand: str, editor: Editor) -> Node | None:
     """Restores (x - mean) / sqrt(mean((x - mean)²) + epsilon)."""
-    shifted, centre = editor.made_by(radicand, "add"), editor.made_by(centred, "sub")
+    shifted = editor.made_by(radicand, "add")
+    centre = editor.made_by(centred, "sub")
     if shifted is None or centre is None or shifted.get("scalar") is None or len(centre.inputs) != 2:
         return None
-    variance, mean = editor.made_by(shifted.inputs[0], "mean"), editor.made_by(centre.inputs[1], "mean")
+    variance = editor.made_by(shifted.inputs[0], "mean")
+    mean = editor.made_by(centre.inputs[1], "mean")
     if variance is None or mean is None or _squared(variance.inputs[0], editor) != centred:
         return None
     axes = tuple(mean.get("axes"))
@@ -94,7 +98,8 @@ def _l2_normalize(node: Node, x: str, radicand: str, floor: float, editor: Edito
         return None
     under = float(total.get("scalar") or 0.0) if total.op == "add" and len(total.inputs) == 1 else floor_of(total)
     if under is not None and len(total.inputs) == 1 and total.op in ("maximum", "clip", "add"):
-        floor, total = max(floor, sqrt(under)), editor.maker(total.inputs[0])
+        floor = max(floor, sqrt(under))
+        total = editor.maker(total.inputs[0])
     if total.op != "sum" or not total.get("keep", False) or _squared(total.inputs[0], editor) != x:
         return None
     attributes: dict[str, Value] = {"axes": tuple(total.get("axes")), "epsilon": floor or None}

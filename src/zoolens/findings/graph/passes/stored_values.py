@@ -14,7 +14,7 @@ from zoolens.findings.graph.passes.order import settle_order
 
 
 def stored_values(graph: Graph) -> Graph:
-    """The same graph where nothing but inputs is computed with; a constant tensor is a parameter like any other."""
+    """Replace every value that depends on no input by one tensor; a constant tensor becomes a parameter."""
     fixed: set[str] = set()
     nodes = []
     for node in graph.nodes:

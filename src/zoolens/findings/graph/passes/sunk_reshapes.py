@@ -28,7 +28,8 @@ def _along_last_axis(node: Node, editor: Editor) -> Node | str:
     before = editor.maker(reshape.inputs[0]).shape
     if len(before) < 2 or before[-1] != reshape.shape[-1]:
         return node
-    axes, axis = node.get("axes"), node.get("axis")
+    axes = node.get("axes")
+    axis = node.get("axis")
     if tuple(axes or (len(reshape.shape) - 1,)) != (len(reshape.shape) - 1,) or axis not in (None, len(node.shape) - 1):
         return node
     last = len(before) - 1

@@ -1,4 +1,4 @@
-"""Arrangements in one spelling, parts cut out before they are arranged, and the rows that attention gives.
+"""Arrangements in one form, parts cut out before they are arranged, and the rows that attention gives.
 
 Sources split heads, join windows and turn maps into tokens in many ways: (N, C, H, W) → (N, H, W, C) → (N, H·W, C) is
 also (N, C, H·W) → (N, H·W, C). Each chain of reshapes and transposes gets its normal form here.
@@ -37,7 +37,8 @@ def _normal(node: Node, editor: Editor) -> Node | str:
 def _cut_first(node: Node, editor: Editor) -> Node | str:
     """A part of an arranged value is the arrangement of a part, where the cut goes through whole outermost atoms."""
     chained = chain(editor.maker(node.inputs[0]), editor)
-    arrangement, atoms = chained.arrangement, chained.arrangement.target[node.get("axis")]
+    arrangement = chained.arrangement
+    atoms = chained.arrangement.target[node.get("axis")]
     if not chained.path or len(atoms) != 1 or node.get("step", 1) != 1:
         return node
     axis = next((number for number, own in enumerate(arrangement.source) if own[:1] == atoms), None)
@@ -54,7 +55,9 @@ def _cut_first(node: Node, editor: Editor) -> Node | str:
 
 def _of_part(arrangement: Arrangement, atom: int, extent: int, start: tuple[int, ...], node: Node) -> Arrangement:
     def kept(axes: tuple[Atoms, ...]) -> tuple[Atoms, ...]:
-        return tuple(tuple(own for own in axis if own != atom or extent > 1) for axis in axes)
+        if extent > 1:
+            return axes
+        return tuple(tuple(own for own in axis if own != atom) for axis in axes)
 
     extents = (*arrangement.extents[:atom], extent, *arrangement.extents[atom + 1 :])
     return Arrangement(extents, kept(arrangement.source), kept(arrangement.target), start, node.shape)
@@ -83,7 +86,8 @@ def _rows(chained: ArrangementChain, editor: Editor) -> Arrangement | None:
     if not chained.path or not arrangement.target[-1:]:
         return None
     lead = tuple(atom for axis in arrangement.target[:-1] for atom in axis)
-    source, target = arrangement.source, arrangement.target
+    source = arrangement.source
+    target = arrangement.target
     if len(arrangement.start) == 3 and source[-1] == target[-1] and lead == source[0] + source[1]:
         return unchanged(arrangement.start)
     if editor.made_by(chained.source, "attention") is None or len(arrangement.start) != 4:

@@ -29,7 +29,9 @@ def _vector(name: str, editor: Editor) -> str | None:
     grown = editor.made_by(name, "reshape")
     if grown is None or not is_point(grown.shape):
         return None
-    return grown.inputs[0] if editor.maker(grown.inputs[0]).shape == grown.shape[:2] else None
+    if editor.maker(grown.inputs[0]).shape == grown.shape[:2]:
+        return grown.inputs[0]
+    return None
 
 
 def is_point(shape: Shape) -> bool:
@@ -102,10 +104,14 @@ def _without_final_reshape(graph: Graph) -> Graph:
         if node.op != "reshape" or not is_point(node.shape):
             return name
         source = node.inputs[0]
-        return source if graph.by_name[source].shape == node.shape[:2] else name
+        if graph.by_name[source].shape == node.shape[:2]:
+            return source
+        return name
 
     outputs = tuple(vector(name) for name in graph.outputs)
-    return graph if outputs == graph.outputs else rewrite(replace(graph, outputs=outputs), {"reshape": _flatten})
+    if outputs == graph.outputs:
+        return graph
+    return rewrite(replace(graph, outputs=outputs), {"reshape": _flatten})
 
 
 _RULES: Final[dict[str, Rule]] = {

@@ -66,7 +66,9 @@ def _valued(
     if node.name in taken:
         value = taken[node.name]
         return value.astype(dtype, copy=False) if value.dtype.kind == "f" else value
-    return _fed(node, inputs) if node.op == "input" else _computed(graph, node, values, dtype)
+    if node.op == "input":
+        return _fed(node, inputs)
+    return _computed(graph, node, values, dtype)
 
 
 def _precision(inputs: Mapping[str, Array]) -> np.dtype[np.floating]:

@@ -31,7 +31,9 @@ class NodeCall:
     @property
     def channel(self) -> int:
         """The channel axis; without a layout it is the second, which for a vector is also the last."""
-        return self.layout.index("C") if "C" in self.layout else min(1, self.x.ndim - 1)
+        if "C" in self.layout:
+            return self.layout.index("C")
+        return min(1, self.x.ndim - 1)
 
     def along(self, role: str, axis: int, default: float) -> Array | float:
         """A parameter laid along one axis of the input."""
@@ -48,7 +50,9 @@ class NodeCall:
 
     def per_axis(self, attribute: str, default: int, *, sides: int = 1) -> tuple[int, ...]:
         given = self.get(attribute)
-        return tuple(given) if given is not None else (default,) * (sides * (self.x.ndim - 2))
+        if given is not None:
+            return tuple(given)
+        return (default,) * (sides * (self.x.ndim - 2))
 
 
 def _normed(call: NodeCall, y: Array, axis: int) -> Array:
@@ -57,10 +61,12 @@ def _normed(call: NodeCall, y: Array, axis: int) -> Array:
     if kind is None:
         return y
     inner = NodeCall(call.node, (y,), call.parameters, "")
-    scale, shift = inner.along("norm_scale", axis, 1.0), inner.along("norm_shift", axis, 0.0)
+    scale = inner.along("norm_scale", axis, 1.0)
+    shift = inner.along("norm_shift", axis, 0.0)
     if kind == "affine":
         return np.asarray(y * scale + shift, y.dtype)
-    mean, variance = inner.along("norm_mean", axis, 0.0), inner.along("norm_variance", axis, 1.0)
+    mean = inner.along("norm_mean", axis, 0.0)
+    variance = inner.along("norm_variance", axis, 1.0)
     return np.asarray((y - mean) / np.sqrt(variance + call.get("epsilon", 0.0)) * scale + shift, y.dtype)
 
 
@@ -113,12 +119,15 @@ def rms_norm(call: NodeCall) -> Array:
 
 
 def _divided_by_root_mean_square(call: NodeCall, x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(x / np.sqrt(np.square(x).mean(axis=axes, keepdims=True) + call.get("epsilon", 0.0)))
+    mean_square = np.square(x).mean(axis=axes, keepdims=True)
+    root = np.sqrt(mean_square + call.get("epsilon", 0.0))
+    return np.asarray(x / root)
 
 
 def _scaled(call: NodeCall, y: Array, axes: tuple[int, ...]) -> Array:
     shape = [extent if axis in axes else 1 for axis, extent in enumerate(y.shape)]
-    scale, shift = call.parameters.get("scale"), call.parameters.get("shift")
+    scale = call.parameters.get("scale")
+    shift = call.parameters.get("shift")
     y = y if scale is None else y * scale.reshape(shape)
     return y if shift is None else y + shift.reshape(shape)
 
@@ -140,13 +149,17 @@ def affine(call: NodeCall) -> Array:
 
 
 def max_pool(call: NodeCall) -> Array:
-    kernel, stride = call.per_axis("kernel", 1), call.per_axis("stride", 1)
-    pads, value = call.per_axis("pads", 0, sides=2), call.get("pad_value", -np.inf)
+    kernel = call.per_axis("kernel", 1)
+    stride = call.per_axis("stride", 1)
+    pads = call.per_axis("pads", 0, sides=2)
+    value = call.get("pad_value", -np.inf)
     return call.back(spatial.max_pool(call.channels_first(), kernel, stride, call.per_axis("dilation", 1), pads, value))
 
 
 def avg_pool(call: NodeCall) -> Array:
-    kernel, stride, pads = call.per_axis("kernel", 1), call.per_axis("stride", 1), call.per_axis("pads", 0, sides=2)
+    kernel = call.per_axis("kernel", 1)
+    stride = call.per_axis("stride", 1)
+    pads = call.per_axis("pads", 0, sides=2)
     return call.back(
         spatial.avg_pool(call.channels_first(), kernel, stride, pads, count_pad=call.get("count_pad", False))
     )

@@ -78,22 +78,27 @@ def _walked(
     for place in range(count)[:: -1 if backwards else 1]:
         live = (place < ends)[:, None]
         after, kept = cell.step(steps[place] @ cell.kernel.T + cell.bias, state, memory)
-        state, memory = np.where(live, after, state), np.where(live, kept, memory)
+        state = np.where(live, after, state)
+        memory = np.where(live, kept, memory)
         states[place] = np.where(live, after, 0)
     return states, state, memory
 
 
 def _cell(kind: str, given: Sequence[Any], attributes: Mapping[str, Any], place: int, ways: int) -> _Cell:
-    kernel, recurrent_kernel = given[1][place], given[2][place]
+    kernel = given[1][place]
+    recurrent_kernel = given[2][place]
     hidden = recurrent_kernel.shape[-1]
     rows = len(kernel)
     biases = np.zeros(2 * rows, kernel.dtype) if given[3] is None else given[3][place]
-    first, second = biases[:rows], biases[rows:]
+    first = biases[:rows]
+    second = biases[rows:]
     functions = _activations(kind, attributes, place, ways)
     clip = attributes.get("clip")
 
     def limited(x: Array) -> Array:
-        return x if not clip else np.asarray(np.clip(x, -clip, clip))
+        if not clip:
+            return x
+        return np.asarray(np.clip(x, -clip, clip))
 
     if kind == "LSTM":
         peephole = None if given[7] is None else given[7][place]

@@ -19,7 +19,11 @@ from zoolens.inventory.runtimes.onnx.onnx_reference import operator_outputs
 
 
 def _reduced(reduce: Callable[..., Array]) -> Callable[[NodeCall], Array]:
-    return lambda call: np.asarray(reduce(call.x, axis=tuple(call.get("axes")), keepdims=call.get("keep", False)))
+    def compute(call: NodeCall) -> Array:
+        axes = tuple(call.get("axes"))
+        return np.asarray(reduce(call.x, axis=axes, keepdims=call.get("keep", False)))
+
+    return compute
 
 
 def _softplus(x: Array) -> Array:
@@ -35,7 +39,9 @@ def _selu(x: Array) -> Array:
 
 
 def _elu(call: NodeCall) -> Array:
-    return np.where(call.x > 0, call.x, call.get("alpha", 1.0) * np.expm1(np.minimum(call.x, 0)))
+    # expm1 is taken of the negative part alone: of a large positive number it would overflow.
+    below = call.get("alpha", 1.0) * np.expm1(np.minimum(call.x, 0))
+    return np.where(call.x > 0, call.x, below)
 
 
 def _prelu(call: NodeCall) -> Array:
@@ -46,7 +52,8 @@ def _prelu(call: NodeCall) -> Array:
 
 
 def _gelu(call: NodeCall) -> Array:
-    x, kind = call.x, call.get("approximate")
+    x = call.x
+    kind = call.get("approximate")
     if kind == "quick":
         return x * sigmoid(1.702 * x)
     if kind == "tanh":
@@ -65,6 +72,7 @@ def erf(x: Array) -> Array:
     step = _KNOTS[1] - _KNOTS[0]
     left = np.minimum(((inside - _KNOTS[0]) / step).astype(int), len(_KNOTS) - 2)
     t = (inside - _KNOTS[left]) / step
+    # The four basis polynomials of Hermite.
     values = _ERF[left] * (1 + 2 * t) * (1 - t) ** 2 + _ERF[left + 1] * t**2 * (3 - 2 * t)
     slopes = step * (_SLOPE[left] * t * (1 - t) ** 2 + _SLOPE[left + 1] * t**2 * (t - 1))
     return np.asarray(values + slopes, x.dtype)
@@ -130,7 +138,8 @@ def _slice(call: NodeCall) -> Array:
 
 
 def _pad(call: NodeCall) -> Array:
-    pads, mode = call.get("pads"), call.get("mode", "constant")
+    pads = call.get("pads")
+    mode = call.get("mode", "constant")
     if mode == "constant":
         return spatial.padded(call.x, pads, call.get("value", 0.0))
     half = len(pads) // 2
@@ -159,7 +168,8 @@ def _resize(call: NodeCall) -> Array:
         return _of_file(_refused(""))(call)
     axes = [axis for axis in range(1, call.x.ndim) if axis != call.channel]
     size = [call.node.shape[axis] for axis in axes]
-    mode, coordinates = call.get("mode", "nearest"), call.get("coordinates", "")
+    mode = call.get("mode", "nearest")
+    coordinates = call.get("coordinates", "")
     return call.back(spatial.resize(call.channels_first(), size, mode, coordinates))
 
 
@@ -188,7 +198,9 @@ def _of_file(refuse: Callable[[NodeCall], Array]) -> Callable[[NodeCall], Array]
         node = call.node
         if not is_file_operator(node):
             return refuse(call)
-        kind, given, own = node.get("operator"), arguments(node, call.inputs, dict(call.parameters)), settings(node)
+        kind = node.get("operator")
+        given = arguments(node, call.inputs, dict(call.parameters))
+        own = settings(node)
         if kind in RECURRENT and not node.get("domain"):
             outputs = recurrent(kind, given, own)
         else:

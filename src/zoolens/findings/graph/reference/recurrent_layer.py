@@ -30,13 +30,16 @@ def recurrent_layer(call: NodeCall) -> Array:
     given = dict(zip(call.get("given", ()), call.inputs[1:], strict=True))
     count, steps, _ = call.x.shape
     start = np.zeros((count, call.get("hidden")), call.x.dtype)
-    state, cell = given.get("state", start), given.get("cell", start)
-    shown, made = start, np.zeros((count, steps, call.get("hidden")), call.x.dtype)
+    state = given.get("state", start)
+    cell = given.get("cell", start)
+    shown = start
+    made = np.zeros((count, steps, call.get("hidden")), call.x.dtype)
     for step in range(steps)[:: -1 if call.get("reverse") else 1]:
         after, after_cell = _STEPS[call.get("kind")](_Cell(call), call.x[:, step], state, cell)
         if "mask" in given:
             kept = given["mask"].reshape(count, steps)[:, step, None].astype(bool)
-            state, cell = np.where(kept, after, state), np.where(kept, after_cell, cell)
+            state = np.where(kept, after, state)
+            cell = np.where(kept, after_cell, cell)
             masked = start if call.get("zero_masked") else shown
             shown = np.where(kept, after_cell if call.get("gives") == "cell" else after, masked)
         else:
@@ -56,7 +59,9 @@ class _Cell:
         self.reset_first = bool(call.get("reset_first"))
 
     def fed(self, gate: str, x: Array) -> Array:
-        return np.asarray(x @ self._parameters[f"{gate}_kernel"].T + self._bias(f"{gate}_bias"))
+        kernel = self._parameters[f"{gate}_kernel"]
+        bias = self._bias(f"{gate}_bias")
+        return np.asarray(x @ kernel.T + bias)
 
     def returned(self, gate: str, state: Array) -> Array:
         product = state @ self._parameters[f"{gate}_recurrent_kernel"].T
@@ -84,7 +89,8 @@ def _gru(cell: _Cell, x: Array, state: Array, memory: Array) -> tuple[Array, Arr
 
 
 def _rnn(cell: _Cell, x: Array, state: Array, memory: Array) -> tuple[Array, Array]:
-    return cell.activation(cell.fed("state", x) + cell.returned("state", state)), memory
+    total = cell.fed("state", x) + cell.returned("state", state)
+    return cell.activation(total), memory
 
 
 _STEPS: Final[Mapping[str, Callable[[_Cell, Array, Array, Array], tuple[Array, Array]]]] = {

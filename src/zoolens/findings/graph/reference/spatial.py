@@ -31,8 +31,11 @@ def padded(x: Array, pads: Sequence[int], value: float = 0.0) -> Array:
 
 def extents(x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> tuple[int, ...]:
     """How many windows fit along each spatial axis."""
-    spatial = x.shape[2:]
-    return tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(spatial, kernel, stride, dilation, strict=True))
+    counts = []
+    for extent, k, step, d in zip(x.shape[2:], kernel, stride, dilation, strict=True):
+        reach = d * (k - 1) + 1
+        counts.append((extent - reach) // step + 1)
+    return tuple(counts)
 
 
 def taps(
@@ -129,7 +132,8 @@ def avg_pool(x: Array, kernel: Sequence[int], stride: Sequence[int], pads: Seque
     if count_pad or not any(pads):
         return np.asarray(total / prod(kernel), x.dtype)
     inside = padded(np.ones((1, 1, *x.shape[2:]), x.dtype), pads)
-    return np.asarray(total / sum(seen for _, seen in taps(inside, kernel, stride, ones)), x.dtype)
+    count = sum(seen for _, seen in taps(inside, kernel, stride, ones))
+    return np.asarray(total / count, x.dtype)
 
 
 def adaptive_pool(x: Array, size: Sequence[int], reduce: Callable[..., Array]) -> Array:
@@ -145,10 +149,13 @@ def adaptive_pool(x: Array, size: Sequence[int], reduce: Callable[..., Array]) -
 def lrn(x: Array, size: int, alpha: float, beta: float, bias: float) -> Array:
     """Over `size` neighbouring channels; alpha is divided by size."""
     before = (size - 1) // 2
-    rest = x.ndim - 2
-    squares = np.pad(np.square(x), [(0, 0), (before, size - 1 - before)] + [(0, 0)] * rest)
-    total = sum(squares[:, offset : offset + x.shape[1]] for offset in range(size))
-    return np.asarray(x / (bias + alpha / size * total) ** beta, x.dtype)
+    after = size - 1 - before
+    untouched = [(0, 0)] * (x.ndim - 2)
+    squares = np.pad(np.square(x), [(0, 0), (before, after), *untouched])
+    channels = x.shape[1]
+    total = sum(squares[:, offset : offset + channels] for offset in range(size))
+    scale = bias + alpha / size * total
+    return np.asarray(x / scale**beta, x.dtype)
 
 
 def depth_to_space(x: Array, block: int, mode: str) -> Array:
@@ -212,7 +219,8 @@ def _source_places(source: int, target: int, mode: str, coordinates: str) -> Arr
 
 
 def _cubic(distance: Array) -> Array:
-    a, d = -0.75, np.abs(distance)
+    a = -0.75
+    d = np.abs(distance)
     near = (a + 2) * d**3 - (a + 3) * d**2 + 1
     far = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))

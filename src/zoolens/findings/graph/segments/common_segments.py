@@ -23,7 +23,7 @@ from zoolens.findings.graph.segments.segment import Common, Kind, Segment
 from zoolens.findings.graph.segments.segment_symbols import Labels, Symbols, paired
 from zoolens.findings.graph.segments.single_entry_exit import chains, homes, joined
 from zoolens.findings.graph.segments.suffix_automaton import CommonRun, SuffixAutomaton
-from zoolens.findings.graph.segments.weight_distance import Likeness, likeness
+from zoolens.findings.graph.segments.weight_distance import WeightDistance, weight_distance
 
 Line = list[Segment | None]  # the steps of one or more chains; None between two chains, where no run passes
 Worth = Callable[[int, int], tuple[int, ...]]  # of a stretch of a line
@@ -115,9 +115,12 @@ class _Search:
 
     def _tiled(self, line_a: Line, line_b: Line, boxes: Sequence[Box], *, exact: bool) -> list[CommonRun]:
         """The best run in each box, then the best before and behind it, until none is worth it."""
-        ours, theirs = self.a.numbers(line_a, exact=exact, gap=-1), self.b.numbers(line_b, exact=exact, gap=-2)
-        worth, least = self.b.worth(line_b, exact=exact), 1 if exact else self.least
-        runs, open_ = [], list(boxes)
+        ours = self.a.numbers(line_a, exact=exact, gap=-1)
+        theirs = self.b.numbers(line_b, exact=exact, gap=-2)
+        worth = self.b.worth(line_b, exact=exact)
+        least = 1 if exact else self.least
+        runs = []
+        open_ = list(boxes)
         while open_:
             a0, a1, b0, b1 = open_.pop()
             best = SuffixAutomaton(ours[a0:a1]).best(theirs[b0:b1], _shifted(worth, b0))
@@ -130,9 +133,9 @@ class _Search:
 
     def _by_kind(self, line_a: Line, line_b: Line, run: CommonRun) -> Iterator[Common]:
         """A run, cut where its weights cease to be equal or near."""
-        alike = [self._alike(line_a[run.a + i], line_b[run.b + i]) for i in range(run.length)]
+        distances = [self._alike(line_a[run.a + i], line_b[run.b + i]) for i in range(run.length)]
         start = 0
-        kinds = _kinds(alike, weighted=self.weighted)
+        kinds = _kinds(distances, weighted=self.weighted)
         for place in range(run.length):
             if kinds[place] is not None and self._is_opaque(line_a[run.a + place]):
                 kinds[place] = "not known"
@@ -141,7 +144,7 @@ class _Search:
             if kind is not None:
                 ours = self.a.segment(line_a, run.a + start, run.a + stop)
                 theirs = self.b.segment(line_b, run.b + start, run.b + stop)
-                total = sum((step for step in alike[start:stop] if step), Likeness(known=self.weighted))
+                total = sum((step for step in distances[start:stop] if step), WeightDistance(known=self.weighted))
                 distance = None if kind == "not known" else total.distance
                 if len(ours) >= self.least or kind == "not known":
                     yield Common(ours, theirs, kind, distance)
@@ -150,21 +153,26 @@ class _Search:
     def _is_opaque(self, step: Segment | None) -> bool:
         return step is not None and any(node.op == "unknown" for node in step.of(self.a.graph))
 
-    def _alike(self, ours: Segment | None, theirs: Segment | None) -> Likeness | None:
-        """Returns what is alike, None where two steps of one symbol turn out not to be the same graph."""
+    def _alike(self, ours: Segment | None, theirs: Segment | None) -> WeightDistance | None:
+        """The distance of two steps' weights; None where two steps of one symbol turn out not to be the same graph."""
         if ours is None or theirs is None:
             return None
-        a, b = self.a, self.b
+        a = self.a
+        b = self.b
         pairs = paired((a.graph, ours, a.labels[ours.exit]), (b.graph, theirs, b.labels[theirs.exit]))
-        return None if pairs is None else likeness(a.graph, b.graph, pairs, weighted=self.weighted)
+        if pairs is None:
+            return None
+        return weight_distance(a.graph, b.graph, pairs, weighted=self.weighted)
 
     # --- equal shapes
 
     def interfaces(self) -> Iterator[Common]:
         """Stretches of both trunks between shapes that both have in that order, where what is between differs."""
-        trunk_a, trunk_b = self.a.trunk(), self.b.trunk()
+        trunk_a = self.a.trunk()
+        trunk_b = self.b.trunk()
         for (a0, b0), (a1, b1) in pairwise(_common(_turns(self.a.graph, trunk_a), _turns(self.b.graph, trunk_b))):
-            ours, theirs = trunk_a[a0:a1], trunk_b[b0:b1]
+            ours = trunk_a[a0:a1]
+            theirs = trunk_b[b0:b1]
             whole = len(ours) == len(trunk_a) and len(theirs) == len(trunk_b)  # that would be the other network itself
             if not whole and self._differ(ours, theirs) and min(_nodes(ours), _nodes(theirs)) >= self.least:
                 yield Common(joined(ours, self.a.place), joined(theirs, self.b.place), "same interface")
@@ -197,7 +205,8 @@ def _gaps(runs: Sequence[CommonRun], box: Box) -> list[Box]:
     for run in (*runs, CommonRun(a_end, b_end, 0)):
         if a < run.a and b < run.b:
             boxes.append((a, run.a, b, run.b))
-        a, b = run.a + run.length, run.b + run.length
+        a = run.a + run.length
+        b = run.b + run.length
     return boxes
 
 
@@ -213,14 +222,17 @@ def _merged(runs: Sequence[CommonRun]) -> list[CommonRun]:
     return merged
 
 
-def _kinds(alike: Sequence[Likeness | None], *, weighted: bool) -> list[Kind | None]:
+def _kinds(distances: Sequence[WeightDistance | None], *, weighted: bool) -> list[Kind | None]:
     """The kind of every step. One without parameters has that of the step before it, else that of the next one."""
     plain: Kind = "equal weights" if weighted else "same structure"
-    own: list[Kind | None] = [step.kind if step and step.parameters else None for step in alike]
-    for place in (*range(1, len(own)), *range(len(own) - 2, -1, -1)):
-        near = own[place - 1] if place and own[place - 1] else own[place + 1] if place + 1 < len(own) else None
-        own[place] = own[place] or near
-    return [(kind or plain) if step else None for kind, step in zip(own, alike, strict=True)]
+    own: list[Kind | None] = [step.kind if step and step.parameters else None for step in distances]
+    forwards = range(1, len(own))
+    backwards = range(len(own) - 2, -1, -1)
+    for place in (*forwards, *backwards):
+        before = own[place - 1] if place else None
+        after = own[place + 1] if place + 1 < len(own) else None
+        own[place] = own[place] or before or after
+    return [(kind or plain) if step else None for kind, step in zip(own, distances, strict=True)]
 
 
 def _turns(graph: Graph, trunk: Sequence[Segment]) -> list[tuple[Shape, int]]:
@@ -237,5 +249,9 @@ def _turns(graph: Graph, trunk: Sequence[Segment]) -> list[tuple[Shape, int]]:
 
 def _common(turns_a: Sequence[tuple[Shape, int]], turns_b: Sequence[tuple[Shape, int]]) -> list[tuple[int, int]]:
     """Places of the longest sequence of shapes that both have in the same order."""
-    pairs = best_pairs(turns_a, turns_b, lambda ours, theirs: float(ours[0] == theirs[0]))
+
+    def same_shape(ours: tuple[Shape, int], theirs: tuple[Shape, int]) -> float:
+        return float(ours[0] == theirs[0])
+
+    pairs = best_pairs(turns_a, turns_b, same_shape)
     return [(ours[1], theirs[1]) for ours, theirs in pairs if ours and theirs]

@@ -40,7 +40,8 @@ class Symbols:
 
     def of(self, graph: Graph, segment: Segment) -> Labels:
         entry = self._number(("entry", graph.by_name[segment.entry].shape))
-        labels, exact = {segment.entry: entry}, {segment.entry: entry}
+        labels = {segment.entry: entry}
+        exact = {segment.entry: entry}
         for node in segment.of(graph):
             own, weighted = self._alone(graph, node)
             labels[node.name] = self._number((own, _order(node, labels)))
@@ -50,7 +51,8 @@ class Symbols:
 
     def _whole(self, labels: dict[str, int], segment: Segment) -> int:
         """A number for the labels of all nodes: a value that is computed twice differs from one that is used twice."""
-        return self._number((labels[segment.exit], tuple(sorted(labels.values()))))
+        every = tuple(sorted(labels.values()))
+        return self._number((labels[segment.exit], every))
 
     def _alone(self, graph: Graph, node: Node) -> tuple[int, int]:
         """Numbers of the node by itself, without and with its weights."""

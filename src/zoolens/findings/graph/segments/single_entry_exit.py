@@ -31,7 +31,8 @@ class SegmentChain:
 
 def joined(steps: Sequence[Segment], place: Mapping[str, int]) -> Segment:
     """Consecutive steps of a chain as one segment; `place` is each node's place in the graph."""
-    names = sorted((name for step in steps for name in step.nodes), key=place.__getitem__)
+    names = [name for step in steps for name in step.nodes]
+    names.sort(key=place.__getitem__)
     return Segment(steps[0].entry, steps[-1].exit, tuple(names))
 
 
@@ -80,7 +81,8 @@ class _StepFinder:
     def _between(self, entry: str, exit_: str) -> set[str] | None:
         """Backwards from the exit. What is used after the exit ends the search at once: it would leave the step."""
         end = self.place[exit_]
-        inside, open_ = {exit_}, [exit_]
+        inside = {exit_}
+        open_ = [exit_]
         while open_:
             for name in self.inputs[open_.pop()]:
                 if name == entry or name in inside:

@@ -68,7 +68,8 @@ def _may_enter(graph: Graph, name: str, segment: Segment) -> bool:
 def _check_ends(m: Graph, segment: Segment, donor: Graph, replacement: Segment) -> None:
     for end in ("entry", "exit"):
         here, there = (getattr(side, end) for side in (segment, replacement))
-        ours, theirs = m.by_name[here].shape, donor.by_name[there].shape
+        ours = m.by_name[here].shape
+        theirs = donor.by_name[there].shape
         if ours != theirs:
             raise ModelError(
                 f"The segments do not fit: at the {end}, {here[:60]!r} of {m.name} has the shape {_words(ours)} and "
@@ -83,7 +84,8 @@ def _words(shape: tuple[int, ...]) -> str:
 def _with_leaves(donor: Graph, replacement: Segment) -> list[Node]:
     """The segment's nodes in order, with the learned values and constants that it uses from outside."""
     wanted = set(replacement.nodes)
-    wanted.update(name for node in replacement.of(donor) for name in node.inputs if donor.by_name[name].op in _LEAVES)
+    used = {name for node in replacement.of(donor) for name in node.inputs}
+    wanted.update(name for name in used if donor.by_name[name].op in _LEAVES)
     return [node for node in donor.nodes if node.name in wanted and node.name != replacement.entry]
 
 
@@ -101,7 +103,8 @@ def _renaming(m: Graph, segment: Segment, donor: Graph, replacement: Segment) ->
 
 def _rekeyed(m: Graph, nodes: Iterable[Node]) -> dict[str, str]:
     """A key for each tensor of these nodes that no tensor of `m` has."""
-    taken, keys = {tensor.key for node in m.nodes for tensor in node.parameters} | set(m.weights), {}
+    taken = {tensor.key for node in m.nodes for tensor in node.parameters} | set(m.weights)
+    keys = {}
     for key in dict.fromkeys(tensor.key for node in nodes for tensor in node.parameters):
         keys[key] = unused_name(key, taken)
         taken.add(keys[key])

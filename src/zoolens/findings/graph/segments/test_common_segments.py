@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from zoolens.findings.graph.ir.equality import structure_hash
 from zoolens.findings.graph.ir.model import Graph, Node, Parameter, pruned
 from zoolens.findings.graph.segments.common_segments import common_segments
-from zoolens.findings.graph.segments.segment.test_single_entry_exit import SHAPE, graphs, is_single, network, value
 from zoolens.findings.graph.segments.single_entry_exit import chains, homes, joined
+from zoolens.findings.graph.segments.test_single_entry_exit import SHAPE, graphs, is_single, network, value
 
 
 def plain(*ops, name="n", weights=None):

@@ -1,4 +1,4 @@
-"""How alike the weights of two segments of the same structure are."""
+"""Distance of the weights of two segments of the same structure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEAR: Final = 0.1  # relative distance up to which weights count as near
 
 
 @dataclass(frozen=True)
-class Likeness:
+class WeightDistance:
     """Squared distance of all parameters, and squared length of the first segment's; both 0 without parameters."""
 
     apart: float = 0.0
@@ -24,8 +24,8 @@ class Likeness:
     parameters: int = 0
     known: bool = True  # both sides have values
 
-    def __add__(self, other: Likeness) -> Likeness:
-        return Likeness(
+    def __add__(self, other: WeightDistance) -> WeightDistance:
+        return WeightDistance(
             self.apart + other.apart,
             self.size + other.size,
             self.parameters + other.parameters,
@@ -36,7 +36,11 @@ class Likeness:
     def distance(self) -> float | None:
         if not self.known:
             return None
-        return 0.0 if not self.apart else sqrt(self.apart / self.size) if self.size else float("inf")
+        if not self.apart:
+            return 0.0
+        if self.size:
+            return sqrt(self.apart / self.size)
+        return float("inf")
 
     @property
     def kind(self) -> Kind:
@@ -46,12 +50,12 @@ class Likeness:
         return "near weights" if distance else "equal weights"
 
 
-def likeness(a: Graph, b: Graph, pairs: Iterable[tuple[Node, Node]], *, weighted: bool) -> Likeness:
-    """How alike the weights of nodes that stand for each other are; `weighted` says that both graphs carry weights."""
-    total = Likeness(known=weighted)
+def weight_distance(a: Graph, b: Graph, pairs: Iterable[tuple[Node, Node]], *, weighted: bool) -> WeightDistance:
+    """Sum the distances of the weights of paired nodes; `weighted` says that both graphs carry weights."""
+    total = WeightDistance(known=weighted)
     for node_a, node_b in pairs:
         for ours, theirs in zip(_by_role(node_a), _by_role(node_b), strict=True):
-            total += _of_tensors(a, ours, b, theirs) if weighted else Likeness(parameters=1, known=False)
+            total += _of_tensors(a, ours, b, theirs) if weighted else WeightDistance(parameters=1, known=False)
     return total
 
 
@@ -59,12 +63,14 @@ def _by_role(node: Node) -> list[Parameter]:
     return sorted(node.parameters, key=lambda tensor: tensor.role)
 
 
-def _of_tensors(a: Graph, ours: Parameter, b: Graph, theirs: Parameter) -> Likeness:
+def _of_tensors(a: Graph, ours: Parameter, b: Graph, theirs: Parameter) -> WeightDistance:
     if ours.key not in a.weights or theirs.key not in b.weights:
-        return Likeness(parameters=1, known=False)
-    values_a, values_b = (np.asarray(values).reshape(-1) for values in (a.weights[ours.key], b.weights[theirs.key]))
+        return WeightDistance(parameters=1, known=False)
+    values_a = np.asarray(a.weights[ours.key]).reshape(-1)
+    values_b = np.asarray(b.weights[theirs.key]).reshape(-1)
     size = float(np.square(values_a, dtype=np.float64).sum())
     if np.array_equal(values_a, values_b):
-        return Likeness(0.0, size, 1)
+        return WeightDistance(0.0, size, 1)
     apart = float(np.square(values_a.astype(np.float64) - values_b).sum())
-    return Likeness(apart or np.finfo(np.float64).tiny, size, 1)  # equal is only what is equal in every number
+    # A square may underflow to 0, but only what is equal in every number is equal.
+    return WeightDistance(apart or np.finfo(np.float64).tiny, size, 1)

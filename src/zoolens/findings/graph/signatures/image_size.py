@@ -42,7 +42,9 @@ class _Original:
 
 def _resized_node(original: _Original, node: Node, shapes: Mapping[str, Shape], size: tuple[int, int]) -> Node:
     if node.op == "input":
-        return replace(node, shape=(*node.shape[:2], *size)) if len(node.shape) == 4 else node
+        if len(node.shape) == 4:
+            return replace(node, shape=(*node.shape[:2], *size))
+        return node
     given = tuple(shapes[name] for name in node.inputs)
     if given == original.old(node):
         return node
@@ -73,7 +75,8 @@ def _changed(original: _Original, node: Node, given: tuple[Shape, ...]) -> Node:
 
 
 def _window(node: Node, extents: Shape) -> tuple[Shape, Shape, Shape]:
-    kernel, count = node.get("kernel"), len(extents)
+    kernel = node.get("kernel")
+    count = len(extents)
     return tuple(kernel), spread(node.get("stride"), count, 1), spread(node.get("dilation"), count, 1)
 
 
@@ -101,7 +104,8 @@ def _repadded(node: Node, old: Shape, new: Shape, *, same: bool) -> Node:
 
 
 def _recut(node: Node, old: Shape, new: Shape) -> Node:
-    axis, stop = node.get("axis"), node.get("stop")
+    axis = node.get("axis")
+    stop = node.get("stop")
     if old[axis] == new[axis]:
         return node
     if stop < old[axis]:
@@ -117,7 +121,8 @@ def _reshaped(node: Node, old: Shape, new: Shape) -> Shape:
     extents: list[int] = []
     at = done = 0
     while at < len(old) or done < len(node.shape):
-        last, until = at + 1, done + 1
+        last = at + 1
+        until = done + 1
         while prod(old[at:last]) != prod(node.shape[done:until]):
             if last > len(old) and until > len(node.shape):
                 raise ModelError("its axes are mixed.")

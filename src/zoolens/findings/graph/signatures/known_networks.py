@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from itertools import chain
 from typing import Any, Final
 
 from zoolens.base.errors import ModelError
@@ -82,14 +83,16 @@ def _structure_row(known: StructureSignature, number: Mapping[str, int]) -> list
     layers = sorted((number[name], count) for name, count in known.layers.items())
     links = sorted((number[a], number[b], count) for (a, b), count in known.links.items())
     digests = f"{known.digest} {known.activated} {known.skeleton} {known.outline}"
-    flat = [[part for item in items for part in item] for items in (layers, links)]
-    return [digests, [list(stage) for stage in known.stages], dict(sorted(known.activations.items())), *flat]
+    stages = [list(stage) for stage in known.stages]
+    activations = dict(sorted(known.activations.items()))
+    return [digests, stages, activations, list(chain(*layers)), list(chain(*links))]
 
 
 def _structure(row: list[Any], names: list[str]) -> StructureSignature:
     digests, stages, activations, layers, links = row
     counts = {names[place]: count for place, count in zip(layers[::2], layers[1::2], strict=True)}
-    linked = {(names[a], names[b]): count for a, b, count in zip(links[::3], links[1::3], links[2::3], strict=True)}
+    triples = zip(links[::3], links[1::3], links[2::3], strict=True)
+    linked = {(names[a], names[b]): count for a, b, count in triples}
     drawn = tuple((factor, count, widest) for factor, count, widest in stages)
     full, activated, skeleton, outline = digests.split()
     return StructureSignature(full, activated, skeleton, outline, counts, linked, activations, drawn)

@@ -118,7 +118,9 @@ def contains(whole: StructureSignature, part: StructureSignature) -> bool:
 
 def _held(large: Mapping[Any, int], small: Mapping[Any, int]) -> float:
     total = sum(small.values())
-    return sum(min(count, large.get(key, 0)) for key, count in small.items()) / total if total else 0.0
+    if total:
+        return sum(min(count, large.get(key, 0)) for key, count in small.items()) / total
+    return 0.0
 
 
 def _placeless(layers: Mapping[str, int]) -> Counter[str]:
@@ -138,17 +140,17 @@ def _placeless_links(signature: StructureSignature) -> Counter[tuple[str, str]]:
 
 
 def similarity(a: StructureSignature, b: StructureSignature) -> float:
-    """How alike two networks are, from 0 to 1 (equal): mostly the overlap of layers, of links, and of layers whatever
-    their width."""
+    """The similarity of two networks, from 0 to 1 (equal): mostly the overlap of layers, of links, and of layers
+    without their widths."""
     if is_equal(a, b):
         return 1.0
     if a.skeleton == b.skeleton:
         return OTHER_ACTIVATIONS if a.activated == b.activated else MOVED_ACTIVATIONS
     shared = 0.4 * _overlap(a.layers, b.layers) + 0.3 * _overlap(a.links, b.links)
-    alike = shared + 0.3 * _overlap(_widthless(a.layers), _widthless(b.layers))
+    overlap = shared + 0.3 * _overlap(_widthless(a.layers), _widthless(b.layers))
     if a.outline == b.outline:
-        return SAME_BUT_WIDTHS + alike * (_LIKE - SAME_BUT_WIDTHS)
-    return min(alike, _LIKE)
+        return SAME_BUT_WIDTHS + overlap * (_LIKE - SAME_BUT_WIDTHS)
+    return min(overlap, _LIKE)
 
 
 def is_equal(own: StructureSignature, other: StructureSignature) -> bool:
@@ -183,7 +185,8 @@ def _kinds(layers: Mapping[str, int]) -> Counter[str]:
 
 
 def _learned(layers: Mapping[str, int]) -> dict[str, int]:
-    return {layer: count for layer, count in layers.items() if "→" in layer and not layer.startswith("slice")}
+    learned = [layer for layer in layers if "→" in layer and not layer.startswith("slice")]
+    return {layer: layers[layer] for layer in learned}
 
 
 def _is_capped(activations: Mapping[str, int]) -> bool:
@@ -248,8 +251,11 @@ def _width_words(own: StructureSignature, other: StructureSignature) -> str:
 
 
 def _widths(known: StructureSignature, kind: str) -> list[int]:
-    rows = ((layer, count) for layer, count in known.layers.items() if without_width(layer) == kind)
-    return sorted(width for layer, count in rows if (width := _width(layer)) for _ in range(count))
+    widths = []
+    for layer, count in known.layers.items():
+        if without_width(layer) == kind and _width(layer):
+            widths += [_width(layer)] * count
+    return sorted(widths)
 
 
 def _width(layer: str) -> int:
@@ -268,7 +274,7 @@ def _replaced(more: dict[str, int], less: dict[str, int]) -> list[str]:
 
 
 def _stand_for(extra: str, missing: str, more: Mapping[str, int], less: Mapping[str, int]) -> bool:
-    """The same kind of layer on the same input, or the same layer of another width."""
+    """Whether two layers are of one kind and differ in their output width only, or take the same input."""
     if more[extra] != less[missing] or extra.split(maxsplit=1)[0] != missing.split(maxsplit=1)[0]:
         return False
     if without_width(extra) == without_width(missing):

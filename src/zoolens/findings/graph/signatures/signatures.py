@@ -4,7 +4,7 @@ Left out are norms, biases, epsilons, image size, the number of classes, what sc
 layer into scores, so that a folded, quantised or retrained copy has the signature of its original. Padding, which many
 frameworks derive from the image size, has a digest of its own that says something at one image size only. Four digests
 cover the whole network: with everything, with activations of any kind, without activations, and without widths
-too. Beside them stand the counts of all layers and of all links between layers, from which likeness is computed.
+too. Beside them stand the counts of all layers and of all links between layers, from which similarity is computed.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def _kernel_size(layer: str) -> int:
         return 0
     kind, window, groups, taken, width = match.groups()
     depth = 1 if kind == "depthwise" else int(taken) // int(groups or 1)
-    return prod(map(int, window.split("×"))) * depth * int(width) if window else depth * int(width)
+    if window:
+        return prod(map(int, window.split("×"))) * depth * int(width)
+    return depth * int(width)
 
 
 class _Walk:
@@ -206,12 +208,14 @@ def _window(node: Node) -> str:
 def _padding(node: Node, graph: Graph) -> tuple[int, ...]:
     """What a window pads at the beginning and at the end of each axis, less what no window reaches: a 3×3 window of
     stride 2 that pads 1 on both sides of an even extent never sees the last."""
-    pads, kernel = node.get("pads") or (), node.get("kernel") or ()
+    pads = node.get("pads") or ()
+    kernel = node.get("kernel") or ()
     rank = len(kernel)
     if not any(pads) or node.op == "conv_transpose" or len(pads) != 2 * rank or len(node.shape) != 2 + rank:
         return tuple(pads)
     ones = (1,) * rank
-    stride, dilation = node.get("stride") or ones, node.get("dilation") or ones
+    stride = node.get("stride") or ones
+    dilation = node.get("dilation") or ones
     before = graph.by_name[node.inputs[0]].shape[2:]
     spans = [
         (out - 1) * step + reach(size, apart)

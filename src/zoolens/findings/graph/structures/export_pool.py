@@ -19,7 +19,6 @@ from typing import Any, Final, Generic, TypeVar
 
 from zoolens.base import plugins
 from zoolens.base.engine.environments import Environment, EnvSpec
-from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.base.engine.machine import available_cores
 from zoolens.base.engine.policy import Rights
 from zoolens.base.engine.pool import WorkerPool
@@ -98,39 +97,26 @@ class Exported(Generic[K]):
         return None if self.packed is None else unpack(self.packed)
 
 
-def export_many(
+def export_locally(
     jobs: Iterable[ExportJob[K]],
     *,
     workers: int | None = None,
-    on_done: Callable[[Exported[K]], None] | None = None,
     say: Callable[[str], None] | None = None,
     timeout: float = TIMEOUT,
 ) -> Iterator[Exported[K]]:
-    """Graphs as they are ready, in any order. `say` is told about environments that are being made.
+    """Yield graphs as worker processes of this machine finish them, in any order.
 
     Workers are sandboxed unless the user trusts the models. A job that fails, crashes its process or takes too long is
     an error of its own and stops no other. When the caller stops listening, or is interrupted, every worker ends at
-    once.
+    once. `say` is told about environments that are being made.
     """
-    executor = current_executor()
-    if executor.elsewhere:
-        from zoolens.findings.graph.structures.fanout import export_elsewhere
-
-        for done in export_elsewhere(executor, jobs, timeout):
-            if on_done is not None:
-                on_done(done)
-            yield done
-        return
     plan = _Plan(jobs)
     crew = _Crew(plan, say, timeout, trust=trusted())
     total = plan.left
     try:
         crew.start(min(workers or available_cores(), total))
         for _ in range(total):
-            done = crew.next_done()
-            if on_done is not None:
-                on_done(done)
-            yield done
+            yield crew.next_done()
     finally:
         crew.stop()
 
@@ -268,7 +254,8 @@ class _Crew(Generic[K]):
 
 
 def _exported(job: ExportJob[K], pool: WorkerPool, kind: WorkerKind, timeout: float) -> Exported[K]:
-    started, subject = time.monotonic(), job.request.subject
+    started = time.monotonic()
+    subject = job.request.subject
     problem: ZoolensError
     try:
         answer = pool.ask(kind, job.message, f"reading {subject}", timeout=timeout)
@@ -286,9 +273,3 @@ def _exported(job: ExportJob[K], pool: WorkerPool, kind: WorkerKind, timeout: fl
 
 def _failed(job: ExportJob[K], seconds: float, error: ZoolensError, *, circumstantial: bool) -> Exported[K]:
     return Exported(job, seconds, error=error.message, hint=error.hint, circumstantial=circumstantial)
-
-
-def export(job: ExportJob[K], *, timeout: float = TIMEOUT) -> Exported[K]:
-    """One graph."""
-    [done] = export_many([job], workers=1, timeout=timeout)
-    return done

@@ -13,7 +13,7 @@ from zoolens.base.engine.executors.executor import Executor, check_reachable, ru
 from zoolens.base.errors import AssetError, ConstraintError, ZoolensError
 from zoolens.base.plugins import installed_version
 from zoolens.findings.graph.importers.importer import Importer, Request, load_object
-from zoolens.findings.graph.structures.export_pool import Exported, ExportJob, export_many, files_of
+from zoolens.findings.graph.structures.export_pool import Exported, ExportJob, export_locally, files_of
 from zoolens.inventory.manifests.digests import digest
 
 _FUNCTION: Final = "zoolens.findings.graph.structures.fanout:export_here"
@@ -23,7 +23,7 @@ K = TypeVar("K")
 
 
 def export_elsewhere(executor: Executor, jobs: Iterable[ExportJob[K]], timeout: float) -> Iterator[Exported[K]]:
-    """What `export_many` gives, read by the machines of an executor."""
+    """Yield what became of each job, read by the machines of an executor."""
     batches = list(_batches(jobs, _BATCHES * executor.capacity))
     messages = [{"jobs": [_described(job) for job in batch], "timeout": timeout} for batch in batches]
     for number, answer in run_jobs(executor, _FUNCTION, messages):
@@ -36,12 +36,17 @@ def export_elsewhere(executor: Executor, jobs: Iterable[ExportJob[K]], timeout: 
 def export_here(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Runs on the node: what became of each job of a batch, in their order."""
     jobs = [_job(number, fields) for number, fields in enumerate(message["jobs"])]
-    done = {exported.job.key: exported for exported in _refused(jobs, message["jobs"])}
-    reachable = [job for job in jobs if job.key not in done]
-    done |= {exported.job.key: exported for exported in export_many(reachable, workers=1, timeout=message["timeout"])}
-    return [
-        {name: value for name, value in vars(done[job.key]).items() if name not in ("job", "graph")} for job in jobs
-    ]
+    refused = list(_refused(jobs, message["jobs"]))
+    unread = {exported.job.key for exported in refused}
+    reachable = [job for job in jobs if job.key not in unread]
+    read = export_locally(reachable, workers=1, timeout=message["timeout"])
+    done = {exported.job.key: exported for exported in (*refused, *read)}
+    return [_answer(done[job.key]) for job in jobs]
+
+
+def _answer(exported: Exported[int]) -> dict[str, Any]:
+    # `graph` is there once the cached property was read; it follows from `packed`.
+    return {name: value for name, value in vars(exported).items() if name not in ("job", "graph")}
 
 
 def _refused(jobs: Iterable[ExportJob[int]], described: Sequence[Mapping[str, Any]]) -> Iterator[Exported[int]]:
@@ -107,7 +112,9 @@ def _described(job: ExportJob[Any]) -> dict[str, Any]:
 def _packages(job: ExportJob[Any]) -> dict[str, str | None]:
     """The packages that read the structure where the job has no environment of its own: they are in its key."""
     importer: Importer = load_object(job.importer, Importer)
-    return {} if job.environment else {name: installed_version(name) for name in importer.distributions}
+    if job.environment:
+        return {}
+    return {name: installed_version(name) for name in importer.distributions}
 
 
 def _job(number: int, fields: Mapping[str, Any]) -> ExportJob[int]:

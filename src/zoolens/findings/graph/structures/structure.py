@@ -26,7 +26,8 @@ from zoolens.base.store.target import resolve
 from zoolens.findings.graph.cost.cost import cost, holds_graph
 from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.ir.serialisation import unpack
-from zoolens.findings.graph.structures.export_pool import Exported, ExportJob, export_many
+from zoolens.findings.graph.structures.export import export_many
+from zoolens.findings.graph.structures.export_pool import Exported, ExportJob
 from zoolens.findings.graph.structures.structure_sources import Size, Source, find_entries, source_of
 from zoolens.inventory.catalog.lookup import Model
 from zoolens.inventory.zoos.zoo import Entry
@@ -149,11 +150,15 @@ def _wanted(entry: Entry, size: Size | None) -> Structure:
 
 
 def _kept(store: Store, wanted: Mapping[RunKey, Structure], *, runtime: str | None = None) -> dict[RunKey, Structure]:
-    """`runtime`: that of all that is wanted, where it is one."""
+    """The wanted structures that the store has, by their keys; `runtime` narrows the search where all have one."""
     runs = {key: run for key, run in _latest(store, runtime).items() if key in wanted}
     figures = store.observations_by_run([run.id for run in runs.values()])
-    structures = ((key, _from_store(store, wanted[key], run, figures.get(run.id, ()))) for key, run in runs.items())
-    return {key: structure for key, structure in structures if structure is not None}
+    kept = {}
+    for key, run in runs.items():
+        structure = _from_store(store, wanted[key], run, figures.get(run.id, ()))
+        if structure is not None:
+            kept[key] = structure
+    return kept
 
 
 def _latest(store: Store, runtime: str | None) -> dict[RunKey, Run]:

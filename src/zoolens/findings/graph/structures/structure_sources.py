@@ -208,8 +208,10 @@ def _readable(manifest: Manifest) -> list[Asset]:
 
 def _from_files(entry: Entry, format_: str, files: Mapping[str, Path], size: Size | None) -> Source:
     files = {role: path for role, path in files.items() if role != TOKENIZER}  # it is no part of the network
-    content = {"format": format_, "files": {role: digest(path) for role, path in sorted(files.items())}}
-    return _source(entry, plugins.GRAPH_FILES, format_, Request.of_files(files, size), content, ref=entry.full_ref)
+    digests = {role: digest(path) for role, path in sorted(files.items())}
+    content = {"format": format_, "files": digests}
+    request = Request.of_files(files, size)
+    return _source(entry, plugins.GRAPH_FILES, format_, request, content, ref=entry.full_ref)
 
 
 def _source(entry: Entry, group: str, plugin: str, request: Request, content: Mapping[str, Any], *, ref: str) -> Source:

@@ -18,7 +18,8 @@ from zoolens.base.errors import EnvironmentBuildError, ModelError
 from zoolens.findings.graph.importers.importer import Importer, Request
 from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.ir.model import Graph
-from zoolens.findings.graph.structures.export_pool import ExportJob, _Plan, export, export_many
+from zoolens.findings.graph.structures.export import export, export_many
+from zoolens.findings.graph.structures.export_pool import ExportJob, _Plan
 from zoolens.findings.graph.structures.graph_worker import answer, doing
 
 

@@ -54,12 +54,15 @@ def raw_graph(entry: Entry, asset: Asset, extents: Mapping[str, tuple[int, ...]]
         raise ModelError(
             f"The graph of {entry.ref} cannot be read from {asset.format} files.", hint=f"Graphs are read from {known}."
         )
-    return _from_weights(entry, asset) if asset.format == _STATE_DICT else _from_file(entry, asset, extents)
+    if asset.format == _STATE_DICT:
+        return _from_weights(entry, asset)
+    return _from_file(entry, asset, extents)
 
 
 def canonical_with_facts(raw: Graph) -> Graph:
     """The canonical form of a raw graph with weights, and how its ends looked before."""
-    graph, known = raw, labels(raw)
+    graph = raw
+    known = labels(raw)
     for name, after in steps(raw):
         if name == "layout":
             known = labels(graph)

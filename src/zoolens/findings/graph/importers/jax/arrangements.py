@@ -42,7 +42,8 @@ def reversed_(call: JaxCall) -> Operand:
 
 def broadcast(call: JaxCall) -> Operand:
     """New axes of extent 1 first, then those that are spread."""
-    given, places = call.given[0], call.settings["broadcast_dimensions"]
+    given = call.given[0]
+    places = call.settings["broadcast_dimensions"]
     extents = [1] * len(call.shape)
     operand = call.operands[0]
     short = isinstance(operand, Leaf) and len(operand.values.shape) == len(given)  # it may not be spread yet
@@ -70,13 +71,18 @@ def _reshaped_early(call: JaxCall, operand: Operand, shape: Shape) -> str | None
     """
     if isinstance(operand, Leaf) or operand not in call.walk.static:
         return None
-    made, leaf = call.walk.maker(operand), call.walk.leaves.get(operand)
+    made = call.walk.maker(operand)
+    leaf = call.walk.leaves.get(operand)
     if leaf is not None:
-        return call.walk.node(Leaf(leaf.values.reshape(shape), leaf.key, leaf.learned)) if leaf.learned else None
+        if leaf.learned:
+            return call.walk.node(Leaf(leaf.values.reshape(shape), leaf.key, leaf.learned))
+        return None
     if len(made.inputs) != 1 or made.op not in FUNCTIONS | ARITHMETIC:
         return None
     inner = _reshaped_early(call, made.inputs[0], shape)
-    return None if inner is None else call.add(made.op, inner, shape=shape, **made.attributes)
+    if inner is None:
+        return None
+    return call.add(made.op, inner, shape=shape, **made.attributes)
 
 
 def _arranged(call: JaxCall, arrange: Any) -> Leaf | None:
@@ -93,13 +99,15 @@ def concatenate(call: JaxCall) -> Operand:
 
 
 def slice_(call: JaxCall) -> Operand:
-    starts, stops = call.settings["start_indices"], call.settings["limit_indices"]
+    starts = call.settings["start_indices"]
+    stops = call.settings["limit_indices"]
     steps = call.settings["strides"] or (1,) * len(starts)
     cuts = tuple(slice(*each) for each in zip(starts, stops, steps, strict=True))
     leaf = _arranged(call, lambda values: values[cuts])
     if leaf is not None:
         return leaf
-    value, shape = call.value(), list(call.given[0])
+    value = call.value()
+    shape = list(call.given[0])
     for axis, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
         extent = len(range(start, stop, step))
         if extent != shape[axis]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from zoolens.findings.graph.importers.jax.walk import JaxCall, Leaf, Operand
+from zoolens.findings.graph.importers.jax.walk import JaxCall, Leaf, Operand, without_ones
 
 
 def dot(call: JaxCall) -> Operand:
@@ -32,17 +32,12 @@ def biased(call: JaxCall) -> Operand | None:
         if layer.op != "dense" or made is layer or made.shape != call.shape:
             continue
         outputs = made.shape[len(layer.shape) - 1 :]
-        if made.shape[: len(layer.shape) - 1] == layer.shape[:-1] and _without_ones(bias.values.shape) == _without_ones(
-            outputs
-        ):
+        keeps_rows = made.shape[: len(layer.shape) - 1] == layer.shape[:-1]
+        if keeps_rows and without_ones(bias.values.shape) == without_ones(outputs):
             flat = Leaf(bias.values.reshape(-1), bias.key, bias.learned)
             total = call.add("add", layer.name, call.walk.node(flat), shape=layer.shape)
             return call.add("reshape", total)
     return None
-
-
-def _without_ones(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(extent for extent in shape if extent != 1)
 
 
 def _dense(call: JaxCall, kernel: Leaf, place: int, axes: tuple[int, ...], contracted: tuple[int, ...]) -> Operand:
@@ -71,7 +66,9 @@ def _matmul(call: JaxCall, contracted: tuple[Sequence[int], ...], batched: tuple
     names, rows, free = [], [], []
     batch = tuple(call.given[0][axis] for axis in batched[0])
     for place in (0, 1):
-        shape, inner, outer = call.given[place], tuple(contracted[place]), tuple(batched[place])
+        shape = call.given[place]
+        inner = tuple(contracted[place])
+        outer = tuple(batched[place])
         others = tuple(axis for axis in range(len(shape)) if axis not in (*inner, *outer))
         turned = _turned(call, call.value(place), (*outer, *others, *inner), shape)
         free.append(tuple(shape[axis] for axis in others))
@@ -110,7 +107,8 @@ def _turned(call: JaxCall, name: str, perm: tuple[int, ...], shape: Sequence[int
     """The value with its axes in another order; two turns in a row are one, and none where nothing turns."""
     before = call.walk.maker(name)
     if before.op == "transpose":
-        perm, name = tuple(before.get("perm")[axis] for axis in perm), before.inputs[0]
+        perm = tuple(before.get("perm")[axis] for axis in perm)
+        name = before.inputs[0]
         shape = call.walk.builder.shapes[name]
     if perm == tuple(range(len(perm))):
         return name
@@ -118,4 +116,6 @@ def _turned(call: JaxCall, name: str, perm: tuple[int, ...], shape: Sequence[int
 
 
 def _shaped(call: JaxCall, name: str, shape: tuple[int, ...]) -> str:
-    return name if call.walk.builder.shapes[name] == shape else call.add("reshape", name, shape=shape)
+    if call.walk.builder.shapes[name] == shape:
+        return name
+    return call.add("reshape", name, shape=shape)

@@ -74,7 +74,9 @@ def _walked(walk: JaxWalk, program: Any, constants: Sequence[Operand], given: Se
     values.update((id(variable), operand) for variable, operand in zip(program.invars, given, strict=True))
 
     def operand(variable: Any) -> Operand:
-        return walk.constant(variable.val) if hasattr(variable, "val") else values[id(variable)]
+        if hasattr(variable, "val"):
+            return walk.constant(variable.val)
+        return values[id(variable)]
 
     for equation in program.eqns:
         operands = [operand(variable) for variable in equation.invars]
@@ -124,7 +126,9 @@ def _kind(dtype: Any) -> str:
 
 
 def _split(call: JaxCall) -> list[Operand]:
-    axis, start, parts = int(call.settings["axis"]), 0, list[Operand]()
+    axis = int(call.settings["axis"])
+    start = 0
+    parts = list[Operand]()
     for shape in call.shapes:
         parts.append(call.add("slice", call.value(), shape=shape, axis=axis, start=start, stop=start + shape[axis]))
         start += shape[axis]

@@ -9,7 +9,8 @@ from zoolens.findings.graph.ir.model import Node
 
 
 def gather(call: JaxCall) -> Operand:
-    table, numbers = call.operands[0], call.settings["dimension_numbers"]
+    table = call.operands[0]
+    numbers = call.settings["dimension_numbers"]
     if not isinstance(table, Leaf) or len(call.given[0]) != 2 or isinstance(call.operands[1], Leaf):
         return call.unknown()
     rows, width = call.given[0]
@@ -31,7 +32,9 @@ def gather(call: JaxCall) -> Operand:
         indices = call.add("reshape", indices, shape=places)
     parameter = call.walk.parameter("table", Leaf(table.full(call.given[0]), table.key, table.learned))
     made = call.add("embedding", indices, parameters=[parameter], shape=(*places, width))
-    return made if call.shape == (*places, width) else call.add("reshape", made)
+    if call.shape == (*places, width):
+        return made
+    return call.add("reshape", made)
 
 
 def _before_reshapes(call: JaxCall, name: str) -> Node:
@@ -56,4 +59,6 @@ def _not_negative(call: JaxCall, node: Node, rows: int) -> str:
     below, moved, plain = (call.walk.maker(name) for name in node.inputs)
     wraps = below.op == "compare" and below.get("kind") == "<" and below.get("scalar") == 0
     added = moved.op == "add" and moved.get("scalar") == rows and moved.inputs == (plain.name,)
-    return plain.name if wraps and added and below.inputs == (plain.name,) else node.name
+    if wraps and added and below.inputs == (plain.name,):
+        return plain.name
+    return node.name

@@ -1,7 +1,7 @@
-"""Norms that a JAX program writes out: variances in their several spellings, and norms over groups of channels.
+"""Norms that a JAX program writes out: variances in their several forms, and norms over groups of channels.
 
 Flax computes a variance as mean(x²) - mean(x)², and the groups of a group norm by spreading their statistics over the
-channels; Equinox splits the channels into groups. The statistics of layer norms then have one spelling, which a pass of
+channels; Equinox splits the channels into groups. The statistics of layer norms then have one form, which a pass of
 the graph knows; group norms get their name here, where the layout is still known.
 """
 
@@ -27,12 +27,13 @@ def kept(call: JaxCall, operand: Operand, shape: Shape) -> str | None:
 
 
 def _kept_shape(call: JaxCall, reduction: Node) -> Shape:
-    before, axes = call.walk.builder.shapes[reduction.inputs[0]], reduction.get("axes")
+    before = call.walk.builder.shapes[reduction.inputs[0]]
+    axes = reduction.get("axes")
     return tuple(1 if axis in axes else extent for axis, extent in enumerate(before))
 
 
 def variance(call: JaxCall, operand: Operand) -> str | None:
-    """The variance in its one spelling, mean((x - mean(x))²), where the value is one; else None."""
+    """The variance in its one form, mean((x - mean(x))²), where the value is one; else None."""
     made = None if isinstance(operand, Leaf) else call.walk.maker(operand)
     if made is None:
         return None
@@ -81,7 +82,8 @@ def _scaled_root(call: JaxCall, name: str) -> tuple[str, str] | None:
 
 def _spread_norm(call: JaxCall, value: str, root: str) -> str | None:
     """(x - mean) / √(variance + ε) with the statistics of groups, spread over the channels, which come last."""
-    centred, inverse = call.walk.maker(value), call.walk.maker(root)
+    centred = call.walk.maker(value)
+    inverse = call.walk.maker(root)
     under = call.walk.maker(inverse.inputs[0]) if inverse.op == "rsqrt" else inverse
     if centred.op != "sub" or len(centred.inputs) != 2 or under.op != "add" or under.get("scalar") is None:
         return None
@@ -91,7 +93,8 @@ def _spread_norm(call: JaxCall, value: str, root: str) -> str | None:
     if mean.op != "mean" or squares.op != "mean" or not spread or spread != spread_too:
         return None
     split = call.walk.maker(mean.inputs[0])
-    axes, shape = tuple(mean.get("axes")), call.walk.builder.shapes[x]
+    axes = tuple(mean.get("axes"))
+    shape = call.walk.builder.shapes[x]
     *outer, groups, size = split.shape
     if split.op != "reshape" or split.inputs != (x,) or (*outer, groups * size) != shape or len(shape) not in (3, 4, 5):
         return None
@@ -106,7 +109,8 @@ def _spread_norm(call: JaxCall, value: str, root: str) -> str | None:
 
 def _before_spreading(call: JaxCall, name: str) -> tuple[Node, tuple[tuple[int, int], ...]]:
     """The value before it was reshaped and spread, and over which extents: (number, times) for each spreading."""
-    node, spread = call.walk.maker(name), []
+    node = call.walk.maker(name)
+    spread = []
     while node.op in _SPREADING:
         inner = call.walk.maker(node.inputs[0])
         if node.op == "expand":

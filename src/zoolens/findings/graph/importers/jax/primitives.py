@@ -58,7 +58,9 @@ def _two(op: str, *, ordered: bool = False) -> Handler:
             value = number.number if isinstance(number, Leaf) else None
             if value is not None and (not isinstance(other, Leaf) or other.learned) and call.given[place] == call.shape:
                 named = _named(call, op, other, value, reverse=place == 1 and ordered)
-                return named if named is not None else _scalar(call, op, other, value, place == 1 and ordered)
+                if named is not None:
+                    return named
+                return _scalar(call, op, other, value, place == 1 and ordered)
         if op == "div" and _is_softmax(call):
             return _softmax(call)
         named_layer = {"add": biased, "mul": product}.get(op, lambda _: None)(call)
@@ -98,11 +100,15 @@ def _named(call: JaxCall, op: str, other: Operand, value: float, *, reverse: boo
         before = call.walk.builder.shapes[made.inputs[0]]
         terms = prod(before[axis] for axis in made.get("axes"))
         keep = made.get("keep")
-        return call.add("mean", *made.inputs, axes=made.get("axes"), keep=keep) if _about(terms, count) else None
+        if _about(terms, count):
+            return call.add("mean", *made.inputs, axes=made.get("axes"), keep=keep)
+        return None
     if made.op != "mul" or len(made.inputs) != 1:
         return None
     pool = call.walk.maker(made.inputs[0])
-    return pool.name if pool.op == "avg_pool" and _about(made.get("scalar"), count) else None
+    if pool.op == "avg_pool" and _about(made.get("scalar"), count):
+        return pool.name
+    return None
 
 
 def _about(a: float, b: float) -> bool:
@@ -118,7 +124,8 @@ def _softmax_of(call: JaxCall) -> tuple[str, int] | None:
     top, total = call.operands
     if isinstance(top, Leaf) or isinstance(total, Leaf):
         return None
-    powers, summed = call.walk.maker(top), call.walk.maker(_through(call, total))
+    powers = call.walk.maker(top)
+    summed = call.walk.maker(_through(call, total))
     if powers.op != "exp" or summed.op != "sum" or summed.inputs != (top,) or len(summed.get("axes")) != 1:
         return None
     centred = call.walk.maker(powers.inputs[0])
@@ -150,7 +157,9 @@ def _integer_power(call: JaxCall) -> str:
     power = int(call.settings["y"])
     if power == 2:
         return call.add("square", call.value())
-    return call.add("reciprocal", call.value()) if power == -1 else call.add("pow", call.value(), scalar=float(power))
+    if power == -1:
+        return call.add("reciprocal", call.value())
+    return call.add("pow", call.value(), scalar=float(power))
 
 
 def _erfc(call: JaxCall) -> str:
@@ -183,7 +192,9 @@ def _select(call: JaxCall) -> Operand:
         return call.unknown()
     choice = call.operands[0]
     if isinstance(choice, Leaf) and not choice.learned and len(np.unique(choice.values)) == 1:
-        return call.operands[2] if choice.values.reshape(-1)[0] else call.operands[1]
+        if choice.values.reshape(-1)[0]:
+            return call.operands[2]
+        return call.operands[1]
     return call.add("where", call.value(0), call.value(2), call.value(1))
 
 
@@ -205,7 +216,9 @@ def _logical(op: str) -> Handler:
 
 
 def _not(call: JaxCall) -> Operand:
-    return call.add("compare", call.value(), kind="==", scalar=0.0) if call.kinds == "b" else call.unknown()
+    if call.kinds == "b":
+        return call.add("compare", call.value(), kind="==", scalar=0.0)
+    return call.unknown()
 
 
 _QUOTIENT: Final = _two("div", ordered=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.importers.jax.walk import JaxCall, JaxWalk, Leaf, Operand
+from zoolens.findings.graph.importers.jax.walk import JaxCall, JaxWalk, Leaf, Operand, without_ones
 from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, pruned
 from zoolens.findings.graph.ir.recurrent_gates import role
 from zoolens.findings.graph.reference.interpreter import node_values
@@ -52,21 +52,24 @@ class _Step:
         node = self.nodes[name]
         while node.op in ("reshape", "identity", "cast"):
             before = self.nodes[node.inputs[0]]
-            if _flat(before.shape) != _flat(node.shape):
+            if without_ones(before.shape) != without_ones(node.shape):
                 break
             node = before
         return node
 
     def factors(self, name: str) -> tuple[Node, Node] | None:
         node = self.maker(name)
-        return (self.maker(node.inputs[0]), self.maker(node.inputs[1])) if _is_two(node, "mul") else None
+        if _is_two(node, "mul"):
+            return (self.maker(node.inputs[0]), self.maker(node.inputs[1]))
+        return None
 
     def depends(self, name: str, on: str) -> bool:
         return name == on or any(self.depends(given, on) for given in self.nodes[name].inputs)
 
     def computed(self, name: str, given: Mapping[str, Array]) -> Array:
         """A value for these inputs, or these values in the place of what is computed; other inputs are zeros."""
-        graph = pruned(Graph("step", tuple(self.walk.builder.nodes), (name,), self.walk.builder.weights))
+        builder = self.walk.builder
+        graph = pruned(Graph("step", tuple(builder.nodes), (name,), builder.weights))
         zeros = {node.name: np.zeros(node.shape, np.float64) for node in graph.inputs}
         values = node_values(graph, {**zeros, **given}, given, precision=np.dtype(np.float64))
         return next(value for node, value in values if node.name == name).reshape(-1)
@@ -82,7 +85,8 @@ class _Step:
 def recurrent_scan(call: JaxCall, walked: Walked) -> list[Operand] | None:
     """The results of a loop that is a recurrent layer; None where it is none that is known here."""
     settings = call.settings
-    carried, consts = int(settings["num_carry"]), int(settings["num_consts"])
+    carried = int(settings["num_carry"])
+    consts = int(settings["num_consts"])
     if len(call.operands) != consts + carried + 1 or carried not in (1, 2):
         return None
     program = settings["jaxpr"]
@@ -131,7 +135,8 @@ def _matched(step: _Step, carry: Sequence[str]) -> _CellMatch | None:
 
 def _lstm(step: _Step, carry: Sequence[str]) -> _CellMatch | None:
     """c' = forget·c + input·new and h' = output·activation(c')."""
-    cell, state = step.maker(carry[0]), step.maker(carry[1])
+    cell = step.maker(carry[0])
+    state = step.maker(carry[1])
     factors = step.factors(state.name)
     if factors is None or not _is_two(cell, "add"):
         return None
@@ -161,7 +166,9 @@ def _activation(node: Node) -> str:
     """The activation that a node is; empty where it is none that is known in a cell."""
     if node.op == "maximum" and node.get("scalar") == 0:
         return "relu"
-    return node.op if node.op in CELL_ACTIVATIONS and len(node.inputs) == 1 else ""
+    if node.op in CELL_ACTIVATIONS and len(node.inputs) == 1:
+        return node.op
+    return ""
 
 
 def _of(step: _Step, node: Node) -> str:
@@ -235,10 +242,6 @@ def _simple(step: _Step, carry: str) -> _CellMatch | None:
 
 def _is_two(node: Node, op: str) -> bool:
     return node.op == op and len(node.inputs) == 2
-
-
-def _flat(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(extent for extent in shape if extent != 1)
 
 
 def _layer(call: JaxCall, step: _Step, match: _CellMatch, carried: int) -> list[Operand]:
@@ -328,7 +331,11 @@ def _columns(step: _Step, name: str, given: str, others: Mapping[str, Array] | N
     """The answers to unit vectors in the place of one value."""
     shape = step.nodes[given].shape
     rows = np.eye(shape[-1])
-    return np.stack([step.computed(name, {**(others or {}), given: row.reshape(shape)}) for row in rows], axis=1)
+    columns = []
+    for row in rows:
+        values = {**(others or {}), given: row.reshape(shape)}
+        columns.append(step.computed(name, values))
+    return np.stack(columns, axis=1)
 
 
 def _key(step: _Step, name: str) -> str:

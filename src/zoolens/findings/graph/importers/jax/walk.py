@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from zoolens.findings.graph.ir.builder import GraphBuilder
-from zoolens.findings.graph.ir.model import Array, Node, Parameter, Shape, nested_tuples
-
-_SMALL = 64  # numbers of a constant that is shown in the graph itself
+from zoolens.findings.graph.ir.builder import SMALL, GraphBuilder
+from zoolens.findings.graph.ir.model import Array, Node, Parameter, Shape
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,9 @@ class Leaf:
     def full(self, shape: Shape) -> Array:
         """Returns the leaf's numbers in a shape that the program has it in; a leaf is kept as short as it was before it
         was spread."""
-        return self.values.reshape(shape) if self.values.size == np.prod(shape) else np.broadcast_to(self.values, shape)
+        if self.values.size == np.prod(shape):
+            return self.values.reshape(shape)
+        return np.broadcast_to(self.values, shape)
 
     @property
     def number(self) -> float | None:
@@ -98,16 +98,13 @@ class JaxWalk:
         self._nodes: dict[int, str] = {}
         self.leaves: dict[str, Leaf] = {}  # by the names of their nodes
         self._constants = 0
-        self._made: dict[str, Node] = {}
         self.static: set[str] = set()  # nodes that depend on no input
         self.visits: list[tuple[str | None, ...]] = []  # the nodes that each operation made, in order of computation
         self.computed: dict[tuple[Any, ...], str] = {}
 
     def maker(self, name: str) -> Node:
         """The node that makes a value."""
-        for node in self.builder.nodes[len(self._made) :]:
-            self._made[node.name] = node
-        return self._made[name]
+        return self.builder.node(name)
 
     def constant(self, values: Any) -> Leaf:
         self._constants += 1
@@ -126,15 +123,20 @@ class JaxWalk:
 
     def parameter(self, role: str, leaf: Leaf, axes: Sequence[int] | None = None) -> Parameter:
         values = leaf.values if axes is None else np.ascontiguousarray(leaf.values.transpose(axes))
-        return self.builder.parameter(role, values.shape, leaf.key, values.astype(np.float32))
+        return self.builder.fixed_parameter(role, values, leaf.key)
 
     def _leaf(self, leaf: Leaf) -> str:
-        shape, op = leaf.values.shape, "parameter" if leaf.learned else "constant"
-        if not leaf.learned and leaf.values.size <= _SMALL:
-            return self.builder.add(op, (), shape, name=leaf.key, value=nested_tuples(leaf.values.tolist()))
+        if not leaf.learned and leaf.values.size <= SMALL:
+            return self.builder.small_constant(leaf.values, name=leaf.key)
         values = leaf.values if leaf.values.dtype.kind in "iub" else leaf.values.astype(np.float32)
-        value = self.builder.parameter("value", shape, leaf.key, values)
-        return self.builder.add(op, (), shape, name=leaf.key, source=leaf.key, parameters=(value,))
+        tensor = self.builder.parameter("value", values.shape, leaf.key, values)
+        op = "parameter" if leaf.learned else "constant"
+        return self.builder.leaf(op, tensor, name=leaf.key, source=leaf.key)
+
+
+def without_ones(shape: Sequence[int]) -> Shape:
+    """The extents of a shape other than 1."""
+    return tuple(extent for extent in shape if extent != 1)
 
 
 def _array(values: Any) -> Array:

@@ -16,12 +16,18 @@ def _axes_name(rank: int, features: int) -> str:
     spatial = _SPATIAL.get(rank - 2, "")
     if not spatial:
         return ""
-    return f"NC{spatial}" if features == 1 else f"N{spatial}C" if features == rank - 1 else ""
+    if features == 1:
+        return f"NC{spatial}"
+    if features == rank - 1:
+        return f"N{spatial}C"
+    return ""
 
 
 def conv(call: JaxCall) -> Operand:
-    kernel, numbers = call.operands[1], call.settings["dimension_numbers"]
-    rank, spec = len(call.shape), numbers.rhs_spec
+    kernel = call.operands[1]
+    numbers = call.settings["dimension_numbers"]
+    rank = len(call.shape)
+    spec = numbers.rhs_spec
     same = numbers.lhs_spec == numbers.out_spec and numbers.out_spec[0] == 0
     axes = _axes_name(rank, numbers.out_spec[1]) if same else ""
     plain = set(call.settings["lhs_dilation"]) <= {1} and call.settings.get("batch_group_count", 1) == 1
@@ -45,7 +51,8 @@ def _window(call: JaxCall) -> tuple[Shape, dict[str, Any], str] | None:
     axes = _axes_name(len(window), features)
     if not plain or not axes:
         return None
-    pads, strides = call.settings["padding"], call.settings["window_strides"]
+    pads = call.settings["padding"]
+    strides = call.settings["window_strides"]
     spread = call.settings.get("window_dilation") or (1,) * len(window)
     described = {
         "kernel": tuple(window[axis] for axis in spatial),
@@ -78,7 +85,9 @@ def max_pool(call: JaxCall) -> Operand:
     if within is not None:
         return within
     window = _window(call)
-    return call.unknown() if window is None else call.add("max_pool", call.value(), axes=window[2], **window[1])
+    if window is None:
+        return call.unknown()
+    return call.add("max_pool", call.value(), axes=window[2], **window[1])
 
 
 def sum_pool(call: JaxCall) -> Operand:

@@ -48,7 +48,8 @@ def einsum_dense(walk: KerasWalk, call: KerasCall) -> str:
     extents = {**dict(zip(given, shape, strict=True)), **dict(zip(kernel, map(int, layer.kernel.shape), strict=True))}
     lowered = _einsum_of(walk, call)
     turned = lowered.turned(call.value, given, free + summed)
-    outer, width = tuple(extents[letter] for letter in free), prod(extents[letter] for letter in summed)
+    outer = tuple(extents[letter] for letter in free)
+    width = prod(extents[letter] for letter in summed)
     fed = lowered.shaped(turned, (*outer, width))
     count = prod(extents[letter] for letter in made)
     order = [kernel.index(letter) for letter in made + summed]
@@ -80,7 +81,8 @@ def dot_product_attention(walk: KerasWalk, call: KerasCall) -> str:
     given = [extra.name for extra in extras if isinstance(extra, Ref)]
     if len(given) > 1:
         return walk.unknown(call)
-    query, value = walk.shape(turned[0]), walk.shape(turned[2])
+    query = walk.shape(turned[0])
+    value = walk.shape(turned[2])
     scale = scalar_of(call.argument(5, "scale"))
     made = walk.add(
         "attention", call, inputs=[*turned, *given], shape=(*query[:3], value[3]), heads=query[1],

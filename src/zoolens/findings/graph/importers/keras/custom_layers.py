@@ -71,8 +71,13 @@ def _masked(layer: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str
     """The arguments with the masks of its tensors, which Keras adds when it calls a layer."""
     names = list(layer._call_signature.parameters)
     tensors = {**dict(zip(names, args, strict=False)), **kwargs}
-    wanted = {f"{name}_mask": getattr(value, "_keras_mask", None) for name, value in tensors.items()}
-    return {**{name: mask for name, mask in wanted.items() if mask is not None and name in names}, **kwargs}
+    masks: dict[str, Any] = {}
+    for name, value in tensors.items():
+        argument = f"{name}_mask"
+        mask = getattr(value, "_keras_mask", None)
+        if mask is not None and argument in names:
+            masks[argument] = mask
+    return {**masks, **kwargs}
 
 
 def _fits(recorded: Sequence[int | None], wanted: Sequence[int]) -> bool:

@@ -81,7 +81,9 @@ def activation(walk: KerasWalk, call: KerasCall, value: str, name: str, owner: A
 
 
 def _plain(name: str) -> list[ActivationStep]:
-    return [(_PLAIN[name], {})] if name in _PLAIN else [("unknown", {"source_op": name})]
+    if name in _PLAIN:
+        return [(_PLAIN[name], {})]
+    return [("unknown", {"source_op": name})]
 
 
 def _relu(owner: Any, _: int) -> list[ActivationStep]:

@@ -5,7 +5,6 @@ A layer that is not in it becomes an `unknown` node that still carries its learn
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,11 +21,13 @@ from zoolens.findings.graph.importers.keras.norms import (
     unit_norm,
 )
 from zoolens.findings.graph.importers.keras.walk import (
+    Handler,
     KerasCall,
     KerasWalk,
     Ref,
     axes_name,
-    positive,
+    concatenate,
+    plain,
     scalar_of,
     spatial,
 )
@@ -36,8 +37,6 @@ from zoolens.findings.graph.ir.model import Array, Parameter, Shape
 from zoolens.findings.graph.ir.sliding_windows import fitted_transposed_pads
 
 _HIDDEN: Final = -1e9  # what a mask adds to the numbers that it hides, as Keras does
-
-Handler = Callable[[KerasWalk, KerasCall], str]
 
 
 def _last(layer: Any) -> bool:
@@ -102,7 +101,8 @@ def _separable(walk: KerasWalk, call: KerasCall) -> str:
 def _conv_transpose(walk: KerasWalk, call: KerasCall) -> str:
     """Keras chooses the output's extent; what it cuts off are pads, what it adds are output pads."""
     layer = call.target
-    before, after = spatial(walk.shape(call.value), _last(layer)), spatial(call.shape, _last(layer))
+    before = spatial(walk.shape(call.value), _last(layer))
+    after = spatial(call.shape, _last(layer))
     window = {
         "kernel": tuple(layer.kernel_size),
         "stride": tuple(layer.strides),
@@ -180,7 +180,8 @@ def _zero_padding(walk: KerasWalk, call: KerasCall) -> str:
 
 
 def _cropping(walk: KerasWalk, call: KerasCall) -> str:
-    value, shape = call.value, list(walk.shape(call.value))
+    value = call.value
+    shape = list(walk.shape(call.value))
     for axis, (begin, end) in enumerate(zip(*_per_axis(call), strict=True)):
         if begin or end:
             stop = shape[axis] - end
@@ -206,7 +207,9 @@ def _upsampling(walk: KerasWalk, call: KerasCall) -> str:
         getattr(layer, "interpolation", "nearest")
     )
     last = getattr(layer, "data_format", "channels_last") == "channels_last"
-    return walk.add("resize", call, axes=axes_name(len(call.shape), last), mode=mode) if mode else walk.unknown(call)
+    if mode:
+        return walk.add("resize", call, axes=axes_name(len(call.shape), last), mode=mode)
+    return walk.unknown(call)
 
 
 def _rescaling(walk: KerasWalk, call: KerasCall) -> str:
@@ -222,7 +225,7 @@ def _rescaling(walk: KerasWalk, call: KerasCall) -> str:
 
 def _per_channel(walk: KerasWalk, call: KerasCall, value: str, role: str, numbers: Array) -> str:
     axis = len(call.shape) - 1 if walk.channels_last else 1
-    parameter = walk.constant(role, numbers.reshape(-1), f"{call.source}/{role}")
+    parameter = walk.builder.fixed_parameter(role, numbers.reshape(-1), f"{call.source}/{role}")
     return walk.add("affine", call, inputs=[value], axis=axis, parameters=[parameter])
 
 
@@ -249,10 +252,6 @@ def _custom_scale(walk: KerasWalk, call: KerasCall) -> str:
     return walk.add("add", call, inputs=[main, scaled])
 
 
-def _concatenate(walk: KerasWalk, call: KerasCall) -> str:
-    return walk.add("concat", call, axis=positive(call.target.axis, len(call.shape)))
-
-
 def _dropout(walk: KerasWalk, call: KerasCall) -> str:
     rate = getattr(call.target, "rate", getattr(call.target, "drop_path_rate", None))
     return walk.add("dropout", call, rate=None if rate is None else float(rate), units=_dropped_together(call))
@@ -260,20 +259,25 @@ def _dropout(walk: KerasWalk, call: KerasCall) -> str:
 
 def _dropped_together(call: KerasCall) -> str | None:
     """What a layer drops together; None where it decides for each number."""
-    name, shape = type(call.target).__name__, getattr(call.target, "noise_shape", None)
+    name = type(call.target).__name__
+    shape = getattr(call.target, "noise_shape", None)
     if name == "Dropout":
         given = tuple(shape or ())
         whole = bool(given) and all(extent == 1 for extent in given[1:])
-        return None if not given else "example" if whole and given[0] != 1 else "other"
-    return "channel" if name.startswith("Spatial") else "example" if name == "StochasticDepth" else "other"
+        if not given:
+            return None
+        if whole and given[0] != 1:
+            return "example"
+        return "other"
+    if name.startswith("Spatial"):
+        return "channel"
+    if name == "StochasticDepth":
+        return "example"
+    return "other"
 
 
 def _permute(walk: KerasWalk, call: KerasCall) -> str:
     return walk.add("transpose", call, perm=(0, *(int(axis) for axis in call.target.dims)))
-
-
-def _plain(op: str) -> Handler:
-    return lambda walk, call: walk.add(op, call)
 
 
 def _softmax(walk: KerasWalk, call: KerasCall) -> str:
@@ -379,12 +383,12 @@ LAYERS: Final[dict[str, Handler]] = {
     "Maximum": _merge("maximum"),
     "Minimum": _merge("minimum"),
     "Average": _average,
-    "Concatenate": _concatenate,
+    "Concatenate": concatenate,
     "CustomScaleLayer": _custom_scale,
     **dict.fromkeys(("Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "AlphaDropout"), _dropout),
     **dict.fromkeys(("GaussianDropout", "GaussianNoise", "StochasticDepth"), _dropout),
-    **dict.fromkeys(("Identity", "ActivityRegularization"), _plain("identity")),
+    **dict.fromkeys(("Identity", "ActivityRegularization"), plain("identity")),
     "Masking": _masking,
-    **dict.fromkeys(("Reshape", "Flatten"), _plain("reshape")),
+    **dict.fromkeys(("Reshape", "Flatten"), plain("reshape")),
     "Permute": _permute,
 }

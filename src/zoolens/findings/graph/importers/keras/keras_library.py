@@ -10,6 +10,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,11 +18,11 @@ import numpy as np
 from zoolens.base.errors import MissingDependency, ModelError, UnknownName
 from zoolens.findings.graph.importers.importer import Importer, Request
 from zoolens.findings.graph.importers.keras.custom_layers import inside_layer
-from zoolens.findings.graph.importers.keras.keras_layers import LAYERS, Handler
+from zoolens.findings.graph.importers.keras.keras_layers import LAYERS
 from zoolens.findings.graph.importers.keras.operations import SEVERAL as _SEVERAL
 from zoolens.findings.graph.importers.keras.operations import operation
 from zoolens.findings.graph.importers.keras.recurrent import bidirectional, recurrent
-from zoolens.findings.graph.importers.keras.walk import KerasCall, KerasWalk, Ref, axes_name
+from zoolens.findings.graph.importers.keras.walk import Handler, KerasCall, KerasWalk, Ref, axes_name
 from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.ir.model import Array, Graph, Shape
 from zoolens.findings.graph.ir.seeded_values import seeded_values
@@ -109,7 +110,7 @@ def graph_of_keras_model(
     """The raw graph of a live functional (or built sequential) model; `size` fills in an image size it leaves open.
     `maps`: of each input, whether its last axis has the channels of a map, though it is no image. Where no layer
     slides a window over it, it is a sequence instead, whose axes are turned first."""
-    return _graph(_keras(), model, name, weights=weights, size=size, maps=maps)
+    return _graph(_keras(), model, _Wanted(name, weights, size, tuple(maps)))
 
 
 def graph_and_answers(model: Any, fed: Sequence[Any], maps: Sequence[bool] = ()) -> tuple[Graph, dict[str, Array]]:
@@ -119,36 +120,39 @@ def graph_and_answers(model: Any, fed: Sequence[Any], maps: Sequence[bool] = ())
     """
     keras = _keras()
     live: dict[str, Any] = {}
-    graph = _graph(keras, model, None, live=live, fed=fed, maps=maps)
+    graph = _graph(keras, model, _Wanted(maps=tuple(maps), live=live, fed=tuple(fed)))
     opaque = [node.name for node in graph if node.op in OPAQUE and node.name in live]
-    return graph, {name: np.array(keras.ops.convert_to_numpy(live[name])) for name in opaque}
+    answers = {name: np.array(keras.ops.convert_to_numpy(live[name])) for name in opaque}
+    return graph, answers
 
 
-def _graph(
-    keras: Any,
-    model: Any,
-    name: str | None,
-    *,
-    weights: bool = False,
-    size: tuple[int, int] | None = None,
-    live: dict[str, Any] | None = None,
-    fed: Sequence[Any] = (),
-    maps: Sequence[bool] = (),
-) -> Graph:
+@dataclass(frozen=True)
+class _Wanted:
+    """What is asked of one reading of a model."""
+
+    name: str | None = None
+    weights: bool = False
+    size: tuple[int, int] | None = None
+    maps: tuple[bool, ...] = ()
+    live: dict[str, Any] | None = None  # where to put the live tensor of every value, by name
+    fed: tuple[Any, ...] = ()  # live inputs; only with `live`
+
+
+def _graph(keras: Any, model: Any, wanted: _Wanted) -> Graph:
     function = _functional(model)
-    walk = KerasWalk(
-        GraphBuilder(name or model.name, keep_weights=weights), _channels_last(keras), live=live,
-        variables=model.variables if weights else (),
-    )  # fmt: skip
+    builder = GraphBuilder(wanted.name or model.name, keep_weights=wanted.weights)
+    variables = model.variables if wanted.weights else ()
+    walk = KerasWalk(builder, _channels_last(keras), live=wanted.live, variables=variables)
     layers = model._flatten_layers(include_self=False)
     windows = any(hasattr(layer, "kernel_size") or hasattr(layer, "pool_size") for layer in layers)
-    known = [*maps, *(False for _ in function.inputs[len(maps) :])]
+    left = len(function.inputs) - len(wanted.maps)
+    known = (*wanted.maps, *(False,) * left)
     inputs = [
-        _input(walk, tensor, size, is_map, is_turned=is_map and not windows)
+        _input(walk, tensor, wanted.size, is_map, is_turned=is_map and not windows)
         for tensor, is_map in zip(function.inputs, known, strict=True)
     ]
-    if live is not None:
-        live.update(zip(inputs, fed, strict=True))
+    if wanted.live is not None:
+        wanted.live.update(zip(inputs, wanted.fed, strict=True))
     outputs = _walked(walk, function, inputs, "")
     return walk.builder.finish(outputs, _facts(keras, model, walk.shape(inputs[0])))
 
@@ -248,7 +252,9 @@ def _mask(walk: KerasWalk, node: Any, values: dict[int, str], prefix: str) -> st
     tensors = [tensor for tensor in node.input_tensors if getattr(tensor, "_keras_mask", None) is not None]
     for tensor in tensors:
         _reached(walk, tensor._keras_mask, values, prefix)
-    return values.get(id(tensors[0]._keras_mask)) if tensors and tensors[0] is node.input_tensors[0] else None
+    if tensors and tensors[0] is node.input_tensors[0]:
+        return values.get(id(tensors[0]._keras_mask))
+    return None
 
 
 def _reached(walk: KerasWalk, tensor: Any, values: dict[int, str], prefix: str) -> None:
@@ -270,9 +276,14 @@ def _answers(live: Mapping[str, Any], node: Any, values: Mapping[int, str]) -> l
     """What a call answers, computed by Keras in evaluation mode."""
     import keras
 
-    args, kwargs = node.arguments.convert(lambda item: live[values[id(item)]] if id(item) in values else item)
-    evaluating = {"training": False} if "training" in getattr(node.operation, "_call_context_args", {}) else {}
-    return list(keras.tree.flatten(node.operation(*args, **{**kwargs, **evaluating})))
+    def live_tensor(item: Any) -> Any:
+        return live[values[id(item)]] if id(item) in values else item
+
+    args, kwargs = node.arguments.convert(live_tensor)
+    if "training" in getattr(node.operation, "_call_context_args", {}):
+        kwargs = {**kwargs, "training": False}
+    answered = node.operation(*args, **kwargs)
+    return list(keras.tree.flatten(answered))
 
 
 def _unknown_outputs(walk: KerasWalk, call: KerasCall) -> list[str]:
@@ -304,7 +315,9 @@ def _referring(tree: Any, values: Mapping[int, str]) -> Any:
         return Ref(values[id(tree)])
     if isinstance(tree, list | tuple):
         return tuple(_referring(item, values) for item in tree)
-    return {key: _referring(item, values) for key, item in tree.items()} if isinstance(tree, dict) else tree
+    if isinstance(tree, dict):
+        return {key: _referring(item, values) for key, item in tree.items()}
+    return tree
 
 
 def _shapes(walk: KerasWalk, node: Any, values: Mapping[int, str]) -> tuple[Shape, ...]:
@@ -315,7 +328,9 @@ def _shapes(walk: KerasWalk, node: Any, values: Mapping[int, str]) -> tuple[Shap
     import keras
 
     def sized(item: Any) -> Any:
-        return keras.KerasTensor(walk.shape(values[id(item)]), item.dtype) if id(item) in values else item
+        if id(item) in values:
+            return keras.KerasTensor(walk.shape(values[id(item)]), item.dtype)
+        return item
 
     args, kwargs = node.arguments.convert(sized)
     with keras.StatelessScope(initialize_variables=False):

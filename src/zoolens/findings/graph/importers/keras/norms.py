@@ -75,7 +75,7 @@ def normalization(walk: KerasWalk, call: KerasCall) -> str:
             call, "Normalization over several axes" if not layer.invert else "Normalization(invert=True)"
         )
     parameters = [
-        walk.constant(role, values, f"{call.source}/{role}")
+        walk.builder.fixed_parameter(role, values, f"{call.source}/{role}")
         for role, values in zip(("mean", "variance"), _statistics(walk, call), strict=True)
     ]
     return walk.add("batch_norm", call, axes=_axes_around(call, axes[0]), epsilon=0.0, parameters=parameters)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 from zoolens.findings.graph.importers.keras.attention import dot_product_attention, einsum
 from zoolens.findings.graph.importers.keras.keras_activations import activation, known, plain_name
-from zoolens.findings.graph.importers.keras.walk import KerasCall, KerasWalk, Ref, positive, scalar_of
-
-Handler = Callable[[KerasWalk, KerasCall], str]
+from zoolens.findings.graph.importers.keras.walk import (
+    Handler,
+    KerasCall,
+    KerasWalk,
+    Ref,
+    concatenate,
+    plain,
+    positive,
+    scalar_of,
+)
 
 
 def operation(name: str) -> Handler | None:
@@ -23,7 +29,8 @@ def operation(name: str) -> Handler | None:
 
 def _binary(op: str) -> Handler:
     def handle(walk: KerasWalk, call: KerasCall) -> str:
-        left, right = call.argument(0, "x1"), call.argument(1, "x2")
+        left = call.argument(0, "x1")
+        right = call.argument(1, "x2")
         if isinstance(left, Ref) and isinstance(right, Ref):
             return walk.add(op, call, inputs=[left.name, right.name])
         number = scalar_of(right if isinstance(left, Ref) else left)
@@ -46,19 +53,11 @@ def _reduction(op: str) -> Handler:
     return handle
 
 
-def _plain(op: str) -> Handler:
-    return lambda walk, call: walk.add(op, call)
-
-
 def _transpose(walk: KerasWalk, call: KerasCall) -> str:
     rank = len(call.shape)
     given = call.target.axes
     perm = tuple(reversed(range(rank))) if given is None else tuple(positive(axis, rank) for axis in given)
     return walk.add("transpose", call, perm=perm)
-
-
-def _concatenate(walk: KerasWalk, call: KerasCall) -> str:
-    return walk.add("concat", call, axis=positive(call.target.axis, len(call.shape)))
 
 
 def _pad(walk: KerasWalk, call: KerasCall) -> str:
@@ -94,7 +93,9 @@ def _get_item(walk: KerasWalk, call: KerasCall) -> str:
             shape[axis] = extent
             cut = {"axis": axis, "start": start, "stop": stop, "step": step if step > 1 else None}
             value = walk.add("slice", call, inputs=[value], shape=shape, **cut)
-    return value if tuple(shape) == call.shape else walk.add("reshape", call, inputs=[value])
+    if tuple(shape) == call.shape:
+        return value
+    return walk.add("reshape", call, inputs=[value])
 
 
 def _bounds(part: Any, extent: int) -> tuple[int, int, int]:
@@ -106,7 +107,8 @@ def _bounds(part: Any, extent: int) -> tuple[int, int, int]:
 
 def _compared(kind: str) -> Handler:
     def handle(walk: KerasWalk, call: KerasCall) -> str:
-        left, right = call.argument(0, "x1"), call.argument(1, "x2")
+        left = call.argument(0, "x1")
+        right = call.argument(1, "x2")
         if isinstance(left, Ref) and isinstance(right, Ref):
             return walk.add("compare", call, inputs=[left.name, right.name], kind=kind)
         number = scalar_of(right)
@@ -123,9 +125,9 @@ def _not(walk: KerasWalk, call: KerasCall) -> str:
 
 def _cast(walk: KerasWalk, call: KerasCall) -> str:
     """Numbers become truth values by a comparison; other conversions change nothing here."""
-    node = walk.node(call.value)
+    node = walk.builder.node(call.value)
     while node.op in ("reshape", "expand", "cast"):
-        node = walk.node(node.inputs[0])
+        node = walk.builder.node(node.inputs[0])
     if str(call.target.dtype) == "bool" and node.op not in ("compare", "minimum", "maximum"):
         return walk.add("compare", call, kind="!=", scalar=0.0)
     return walk.add("cast", call)
@@ -143,7 +145,8 @@ def _where(walk: KerasWalk, call: KerasCall) -> str:
 
 
 def _flip(walk: KerasWalk, call: KerasCall) -> str:
-    rank, value = len(call.shape), call.value
+    rank = len(call.shape)
+    value = call.value
     given = call.target.axis
     axes = range(rank) if given is None else [given] if isinstance(given, int) else given
     for axis in (positive(each, rank) for each in axes):
@@ -153,7 +156,8 @@ def _flip(walk: KerasWalk, call: KerasCall) -> str:
 
 
 def _repeat(walk: KerasWalk, call: KerasCall) -> str:
-    times, axis = call.target.repeats, call.target.axis
+    times = call.target.repeats
+    axis = call.target.axis
     if not isinstance(times, int) or axis is None:
         return walk.unknown(call)
     shape = walk.shape(call.value)
@@ -166,14 +170,15 @@ def _repeat(walk: KerasWalk, call: KerasCall) -> str:
 
 def _take(walk: KerasWalk, call: KerasCall) -> str:
     """Rows of a learned table are an embedding; places that are known are a gather."""
-    table, places = call.argument(0, "x"), call.argument(1, "indices")
+    table = call.argument(0, "x")
+    places = call.argument(1, "indices")
     axis = call.target.axis
     if isinstance(table, Ref) and isinstance(places, int) and axis is not None:
         return walk.add("gather", call, inputs=[table.name], axis=positive(axis, len(walk.shape(table.name))),
                         indices=places)  # fmt: skip
     if not isinstance(table, Ref) or not isinstance(places, Ref):
         return walk.unknown(call)
-    learned = walk.node(table.name)
+    learned = walk.builder.node(table.name)
     if learned.op == "parameter" and len(learned.shape) == 2 and axis == 0:
         tensor = replace(learned.parameters[0], role="table")
         return walk.add("embedding", call, inputs=[places.name], parameters=[tensor])
@@ -183,7 +188,8 @@ def _take(walk: KerasWalk, call: KerasCall) -> str:
 def _swapped(walk: KerasWalk, call: KerasCall) -> str:
     rank = len(call.shape)
     perm = list(range(rank))
-    a, b = positive(call.target.axis1, rank), positive(call.target.axis2, rank)
+    a = positive(call.target.axis1, rank)
+    b = positive(call.target.axis2, rank)
     perm[a], perm[b] = b, a
     return walk.add("transpose", call, perm=tuple(perm))
 
@@ -192,11 +198,14 @@ def _stack(walk: KerasWalk, call: KerasCall) -> str:
     axis = positive(call.target.axis, len(call.shape))
     shape = (*call.shape[:axis], 1, *call.shape[axis + 1 :])
     parts = [walk.add("reshape", call, inputs=[value], shape=shape) for value in call.values]
-    return walk.add("concat", call, inputs=parts, axis=axis) if len(parts) > 1 else parts[0]
+    if len(parts) > 1:
+        return walk.add("concat", call, inputs=parts, axis=axis)
+    return parts[0]
 
 
 def _roll(walk: KerasWalk, call: KerasCall) -> str:
-    shift, axis = call.target.shift, call.target.axis
+    shift = call.target.shift
+    axis = call.target.axis
     if not isinstance(shift, int) or not isinstance(axis, int):
         return walk.unknown(call)
     return walk.add("roll", call, axes=(positive(axis, len(call.shape)),), shifts=(shift,))
@@ -237,21 +246,21 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "Power": _binary("pow"),
     "Maximum": _binary("maximum"),
     "Minimum": _binary("minimum"),
-    "Matmul": _plain("matmul"),
+    "Matmul": plain("matmul"),
     "Mean": _reduction("mean"),
     "Sum": _reduction("sum"),
     "Max": _reduction("max"),
     "Min": _reduction("min"),
     "Any": _reduction("max"),
     "All": _reduction("min"),
-    **{name: _plain(op) for name, op in (
+    **{name: plain(op) for name, op in (
         ("Absolute", "abs"), ("Abs", "abs"), ("Negative", "neg"), ("Exp", "exp"), ("Log", "log"), ("Sqrt", "sqrt"),
         ("Rsqrt", "rsqrt"), ("Square", "square"), ("Erf", "erf"), ("Sin", "sin"), ("Cos", "cos"),
         ("Reciprocal", "reciprocal"), ("Reshape", "reshape"), ("Squeeze", "reshape"), ("ExpandDims", "reshape"),
         ("BroadcastTo", "expand"), ("StopGradient", "identity"), ("Copy", "identity"),
     )},
     "Transpose": _transpose,
-    "Concatenate": _concatenate,
+    "Concatenate": concatenate,
     "Pad": _pad,
     "GetItem": _get_item,
     **{name: _compared(kind) for name, kind in (

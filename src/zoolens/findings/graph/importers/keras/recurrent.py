@@ -38,7 +38,8 @@ def recurrent(walk: KerasWalk, call: KerasCall) -> list[str] | None:
     layer = call.target
     if not _is_of_keras(layer, "RNN"):
         return None
-    mask, states = _mask(call), _states(call)
+    mask = _mask(call)
+    states = _states(call)
     made = _run(walk, call, layer, mask, states)
     if made is None:
         return None
@@ -50,7 +51,8 @@ def bidirectional(walk: KerasWalk, call: KerasCall) -> list[str] | None:
     layer = call.target
     if not _is_of_keras(layer, "Bidirectional"):
         return None
-    mask, states = _mask(call), _states(call)
+    mask = _mask(call)
+    states = _states(call)
     half = len(states) // 2
     made = [
         _run(walk, call, inner, mask, given)
@@ -62,7 +64,9 @@ def bidirectional(walk: KerasWalk, call: KerasCall) -> list[str] | None:
     # Keras reverses the states of the way back, so that they stand at the places of their inputs.
     outputs = [each.states if layer.return_sequences else each.final[0] for each in (forward, backward)]
     merged = _merged(walk, call, outputs, layer.merge_mode)
-    return [*merged, *forward.final, *backward.final] if layer.return_state else merged
+    if layer.return_state:
+        return [*merged, *forward.final, *backward.final]
+    return merged
 
 
 def _merged(walk: KerasWalk, call: KerasCall, outputs: list[str], mode: str | None) -> list[str]:
@@ -73,7 +77,9 @@ def _merged(walk: KerasWalk, call: KerasCall, outputs: list[str], mode: str | No
         shape[-1] *= 2
         return [walk.add("concat", call, inputs=outputs, shape=shape, axis=len(shape) - 1)]
     total = walk.add("mul" if mode == "mul" else "add", call, inputs=outputs, shape=shape)
-    return [walk.add("div", call, inputs=[total], shape=shape, scalar=2.0)] if mode == "ave" else [total]
+    if mode == "ave":
+        return [walk.add("div", call, inputs=[total], shape=shape, scalar=2.0)]
+    return [total]
 
 
 def _is_of_keras(layer: Any, name: str) -> bool:
@@ -107,44 +113,56 @@ def _run(walk: KerasWalk, call: KerasCall, layer: Any, mask: str | None, states:
         return None
     if len(cells) > 1 and (mask or states or layer.return_state):
         return None
-    value, final = call.values[0], tuple[str, ...]()
+    value = call.values[0]
+    final = tuple[str, ...]()
     for cell in cells:
-        made = _cell(walk, call, cell, value, mask, states, reverse=layer.go_backwards, zeroed=zeroed)
+        fed = _CellInput(value, mask, tuple(states), reverse=layer.go_backwards, zeroed=zeroed)
+        made = _cell(walk, call, cell, fed)
         if made is None:
             return None
-        value, final = made.states, made.final
+        value = made.states
+        final = made.final
     return _Run(value, final)
 
 
-def _cell(
-    walk: KerasWalk, call: KerasCall, cell: Any, value: str, mask: str | None, states: Sequence[str], *,
-    reverse: bool, zeroed: bool,
-) -> _Run | None:  # fmt: skip
+@dataclass(frozen=True)
+class _CellInput:
+    """What a cell runs over, and in which direction."""
+
+    value: str
+    mask: str | None
+    states: tuple[str, ...]  # to begin with; none where they are zero
+    reverse: bool
+    zeroed: bool  # whether the answer is zero where the mask hides a step
+
+
+def _cell(walk: KerasWalk, call: KerasCall, cell: Any, fed: _CellInput) -> _Run | None:
     kind, gates = _CELLS[type(cell).__name__]
     activation = cell_activation(cell.activation)
     gate_activation = cell_activation(getattr(cell, "recurrent_activation", None)) if kind != "rnn" else "sigmoid"
     if activation is None or gate_activation is None:
         return None
-    count, steps, _ = walk.shape(value)
-    further = {**({"mask": mask} if mask else {}), **dict(zip(("state", "cell"), states, strict=False))}
+    count, steps, _ = walk.shape(fed.value)
+    further = {"mask": fed.mask} if fed.mask else {}
+    further |= dict(zip(("state", "cell"), fed.states, strict=False))
     settings: dict[str, Any] = {
-        "inputs": [value, *further.values()],
+        "inputs": [fed.value, *further.values()],
         "shape": (count, steps, cell.units),
         "parameters": list(_parameters(walk, cell, kind, gates)),
         "kind": kind,
         "hidden": int(cell.units),
-        "reverse": reverse or None,
+        "reverse": fed.reverse or None,
         "activation": activation if activation != "tanh" else None,
         "recurrent_activation": gate_activation if gate_activation != "sigmoid" else None,
         "reset_first": True if kind == "gru" and not cell.reset_after else None,
         "given": tuple(further) or None,
-        "zero_masked": zeroed or None,
+        "zero_masked": fed.zeroed or None,
     }
     made = walk.add("recurrent_layer", call, **settings)
-    final = [_last(walk, call, made, reverse)]
+    final = [_last(walk, call, made, fed.reverse)]
     if kind == "lstm":
         cells = walk.add("recurrent_layer", call, **{**settings, "gives": "cell"})
-        final.append(_last(walk, call, cells, reverse))
+        final.append(_last(walk, call, cells, fed.reverse))
     return _Run(made, tuple(final))
 
 

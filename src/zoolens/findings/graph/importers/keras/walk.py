@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from zoolens.findings.graph.ir.builder import Arrange, GraphBuilder
-from zoolens.findings.graph.ir.model import Array, Node, Parameter, Shape
+from zoolens.findings.graph.ir.model import Array, Parameter, Shape
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ class KerasCall:
         return self.shapes[0]
 
     def argument(self, position: int, keyword: str, default: Any = None) -> Any:
-        return self.args[position] if position < len(self.args) else self.kwargs.get(keyword, default)
+        if position < len(self.args):
+            return self.args[position]
+        return self.kwargs.get(keyword, default)
 
 
 def _refs(tree: Any) -> list[str]:
@@ -52,7 +54,9 @@ def _refs(tree: Any) -> list[str]:
         return [tree.name]
     if isinstance(tree, list | tuple):
         return [name for item in tree for name in _refs(item)]
-    return [name for item in tree.values() for name in _refs(item)] if isinstance(tree, dict) else []
+    if isinstance(tree, dict):
+        return [name for item in tree.values() for name in _refs(item)]
+    return []
 
 
 @dataclass
@@ -67,7 +71,6 @@ class KerasWalk:
     paths: set[str] = field(default_factory=set)
     leaves: dict[int, str] = field(default_factory=dict)
     variables: Sequence[Any] = ()  # of the whole model
-    _made: dict[str, Node] = field(default_factory=dict)
     live: dict[str, Any] | None = None
 
     def shape(self, value: str) -> Shape:
@@ -76,7 +79,8 @@ class KerasWalk:
     def add(self, op: str, call: KerasCall, *, shape: Sequence[int] | None = None, **options: Any) -> str:
         """One node of a call; `inputs` defaults to the call's tensors, `shape` to its first output's."""
         inputs = options.pop("inputs", None) or call.values
-        return self.builder.add(op, inputs, call.shape if shape is None else shape, source=call.source, **options)
+        extents = call.shape if shape is None else shape
+        return self.builder.add(op, inputs, extents, source=call.source, **options)
 
     def unknown(self, call: KerasCall, name: str = "") -> str:
         """What no handler knows: its learned tensors are counted, its arithmetic is not, and both are said."""
@@ -101,9 +105,7 @@ class KerasWalk:
         """A variable as a value of its own."""
         if id(variable) not in self.leaves:
             tensor = self.parameter("value", variable)
-            self.leaves[id(variable)] = self.builder.add(
-                "parameter", (), tensor.shape, source=source, parameters=[tensor]
-            )
+            self.leaves[id(variable)] = self.builder.leaf("parameter", tensor, source=source)
             if self.live is not None:
                 self.live[self.leaves[id(variable)]] = variable.value
         return self.leaves[id(variable)]
@@ -112,12 +114,6 @@ class KerasWalk:
         import keras
 
         return np.asarray(keras.ops.convert_to_numpy(variable.value), dtype=np.float32)
-
-    def node(self, name: str) -> Node:
-        """The node that makes a value."""
-        for node in self.builder.nodes[len(self._made) :]:
-            self._made[node.name] = node
-        return self._made[name]
 
     def number(self, call: KerasCall, number: float) -> str:
         """A number as a value of its own."""
@@ -132,11 +128,12 @@ class KerasWalk:
             if variable is not None:
                 value = self.learned_value(variable, source)
                 shape = array.shape
-                return self.builder.add("transpose", (value,), shape, source=source, perm=(1, 0)) if turned else value
+                if turned:
+                    return self.builder.add("transpose", (value,), shape, source=source, perm=(1, 0))
+                return value
         plain = array if array.dtype.kind in "iub" else array.astype(np.float32)
         tensor = self.builder.parameter("value", plain.shape, f"{source}/constant", plain)
-        name = f"{source}.constant"
-        return self.builder.add("constant", (), plain.shape, source=source, name=name, parameters=[tensor])
+        return self.builder.leaf("constant", tensor, source=source, name=f"{source}.constant")
 
     def _is(self, variable: Any, wanted: Array) -> bool:
         fits = tuple(variable.shape) == wanted.shape and wanted.dtype.kind == "f" and wanted.size > 1
@@ -144,10 +141,8 @@ class KerasWalk:
 
     def optional(self, roles: dict[str, Any]) -> list[Parameter]:
         """Parameters of the variables that are there."""
-        return [self.parameter(role, variable) for role, variable in roles.items() if variable is not None]
-
-    def constant(self, role: str, values: Array, key: str) -> Parameter:
-        return self.builder.parameter(role, values.shape, key, values.astype(np.float32))
+        there = {role: variable for role, variable in roles.items() if variable is not None}
+        return [self.parameter(role, variable) for role, variable in there.items()]
 
     def _key(self, variable: Any) -> str:
         known = self.keys.get(id(variable))
@@ -157,6 +152,19 @@ class KerasWalk:
             self.paths.add(path)
             self.keys[id(variable)] = known
         return known
+
+
+Handler = Callable[[KerasWalk, KerasCall], str]  # adds the nodes of a call; the name of what it makes
+
+
+def plain(op: str) -> Handler:
+    """The handler of a layer or operation that is one node without settings."""
+    return lambda walk, call: walk.add(op, call)
+
+
+def concatenate(walk: KerasWalk, call: KerasCall) -> str:
+    """Both the layer `Concatenate` and the operation have an `axis`."""
+    return walk.add("concat", call, axis=positive(call.target.axis, len(call.shape)))
 
 
 def axes_name(rank: int, channels_last: bool) -> str:

@@ -45,12 +45,15 @@ def _begins_loop(call: OnnxCall) -> bool:
 
 def vector_product(left: Shape, right: Shape) -> Shape:
     """The shape of a product of which at least one side is a vector."""
-    return (*left[:-1], *(right[:-2] if len(left) == 1 else ()), *right[-1:][: len(right) - 1])
+    if len(right) < 2:
+        return left[:-1]
+    return (*right[:-2], right[-1])
 
 
 def _gemm(call: OnnxCall) -> None:
     kernel = call.constant(1)
-    alpha, beta = call.get("alpha", 1.0), call.get("beta", 1.0)
+    alpha = call.get("alpha", 1.0)
+    beta = call.get("beta", 1.0)
     if kernel is None or len(kernel.shape) != 2 or call.get("transA", 0) or isinstance(call.given(2), str):
         _gemm_of_values(call, alpha, beta)
         return
@@ -71,11 +74,14 @@ def _repeated(bias: Constant, width: int) -> Constant | None:
 
 
 def scaled(constant: Constant, factor: float) -> Constant:
-    return constant if factor == 1 else constant.changed(f"x{factor:g}", lambda values: values * factor)
+    if factor == 1:
+        return constant
+    return constant.changed(f"x{factor:g}", lambda values: values * factor)
 
 
 def _gemm_of_values(call: OnnxCall, alpha: float, beta: float) -> None:
-    a, b = bool(call.get("transA", 0)) or None, bool(call.get("transB", 0)) or None
+    a = bool(call.get("transA", 0)) or None
+    b = bool(call.get("transB", 0)) or None
     product = call.add("matmul", (call.live(0), call.live(1)), transpose_a=a, transpose_b=b)
     if alpha != 1:
         product = call.add("mul", (product,), scalar=alpha)
@@ -113,7 +119,8 @@ def activation(op: str, **attributes: float) -> Callable[[OnnxCall], None]:
 
 
 def _clip(call: OnnxCall) -> None:
-    low, high = (_limit(call, "min", 1), _limit(call, "max", 2))
+    low = _limit(call, "min", 1)
+    high = _limit(call, "max", 2)
     if (low, high) in ((0, 6), (0, None)):
         call.emit("relu6" if high else "relu", (call.live(0),))
     else:
@@ -129,7 +136,8 @@ def _limit(call: OnnxCall, name: str, position: int) -> float | None:
 
 def _selu(call: OnnxCall) -> None:
     """Translates Selu; with other numbers than its own it is a scaled ELU."""
-    alpha, gamma = call.get("alpha", _SELU[0]), call.get("gamma", _SELU[1])
+    alpha = call.get("alpha", _SELU[0])
+    gamma = call.get("gamma", _SELU[1])
     if np.allclose((alpha, gamma), _SELU, rtol=1e-4):
         call.emit("selu", (call.live(0),))
     else:
@@ -147,7 +155,8 @@ def _gelu(call: OnnxCall) -> None:
 
 def _softmax(op: str) -> Callable[[OnnxCall], None]:
     def softmax(call: OnnxCall) -> None:
-        shape, given = call.shape(0), call.live(0)
+        shape = call.shape(0)
+        given = call.live(0)
         rank = len(shape)
         axis = call.axis(call.get("axis", -1 if call.opset >= 13 else 1), rank)
         if call.opset >= 13 or prod(shape[axis + 1 :]) == 1:

@@ -72,7 +72,8 @@ def _attention(call: OnnxCall) -> None:
     flat = len(call.shape(0)) == 3
     counts = (call.get("q_num_heads", 0), call.get("kv_num_heads", 0), call.get("kv_num_heads", 0))
     query, key, value = (_as_heads(call, call.live(place), heads) for place, heads in enumerate(counts))
-    key, value = _after_past(call, key, 4), _after_past(call, value, 5)
+    key = _after_past(call, key, 4)
+    value = _after_past(call, value, 5)
     bias = [call.live(3)] if call.given(3) is not None else []
     causal = bool(call.get("is_causal", 0))
     made = _attend(call, (query, key, value), bias, causal=causal, scale=_scale(call))
@@ -80,7 +81,9 @@ def _attention(call: OnnxCall) -> None:
 
 
 def _after_past(call: OnnxCall, value: str, position: int) -> str:
-    return value if call.given(position) is None else call.add("concat", (call.live(position), value), axis=2)
+    if call.given(position) is None:
+        return value
+    return call.add("concat", (call.live(position), value), axis=2)
 
 
 def _rotary(positions: int, cosines: int, sines: int) -> Rule:
@@ -133,7 +136,9 @@ def packed_attention(
         call.unknown("that remembers or rotates")
         return
     sizes = call.integers("qkv_hidden_sizes") or [kernel.shape[1] // 3] * 3
-    heads, parts, start = call.get("num_heads", 1), [], 0
+    heads = call.get("num_heads", 1)
+    parts = []
+    start = 0
     for size in sizes:
         parameters = call.learned_layer(_columns(kernel, start, size), _rows(bias, start, size))
         projected = call.add("dense", (call.live(0),), parameters=parameters)
@@ -182,7 +187,9 @@ def _multi_head(call: OnnxCall) -> None:
     if call.given(1) is None or call.given(2) is None or call.given(6) is not None or len(call.outputs) > 1:
         call.unknown("that is packed or remembers", call.shape(0))
         return
-    heads, bias, start = call.get("num_heads", 1), call.constant(3), 0
+    heads = call.get("num_heads", 1)
+    bias = call.constant(3)
+    start = 0
     if call.given(3) is not None and (bias is None or any(len(call.shape(place)) != 3 for place in range(3))):
         call.unknown("with a computed bias, or one of values by heads", call.shape(0))
         return

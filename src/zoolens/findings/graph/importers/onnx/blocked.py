@@ -49,11 +49,13 @@ def named_channels(nodes: Sequence[OnnxNode]) -> dict[str, int]:
 
 
 def _conv(call: OnnxCall) -> None:
-    kernel, bias = call.constant(1), call.constant(2)
+    kernel = call.constant(1)
+    bias = call.constant(2)
     if kernel is None or len(kernel.shape) != 4 or (bias is None and call.given(2) is not None):
         call.unknown("with a computed kernel")
         return
-    out, given = _outputs(call, kernel), call.shape(0)[1]
+    out = _outputs(call, kernel)
+    given = call.shape(0)[1]
     groups = call.get("group", 1)
     if call.integers("kernel_shape") is None and groups == kernel.shape[0]:
         _norm(call, kernel, bias, out)  # ONNX Runtime writes a norm as a convolution of single numbers
@@ -101,17 +103,15 @@ def _filling(kernel: Constant) -> int:
 
 
 def _cut(constant: Constant, shape: Shape) -> Constant:
-    return (
-        constant
-        if constant.shape == shape
-        else Constant(shape, constant.dtype, constant.key, lambda: constant.load()[: shape[0]])
-    )
+    if constant.shape == shape:
+        return constant
+    return Constant(shape, constant.dtype, constant.key, lambda: constant.load()[: shape[0]])
 
 
 def _unordered(kernel: Constant, shape: Shape) -> Constant:
     def load() -> Array:
         raise ModelError(
-            f"The numbers of {kernel.key[:60]!r} are in the order of one CPU's kernels, which the file does not tell.",
+            f"The numbers of {kernel.key[:60]!r} are in the order of one CPU's kernels, which is not recorded.",
             hint="Save the model at the optimisation level EXTENDED, or use the file that it was made from.",
         )
 
@@ -130,7 +130,8 @@ def _upsample(call: OnnxCall) -> None:
     """Whole factors; a mode that is not "nearest" has the name of its rule."""
     scales = call.integers("scales") or []
     shape = tuple(extent * scale for extent, scale in zip(call.shape(0), scales, strict=True))
-    mode, rule = call.get("mode", "nearest"), call.get("coordinate_transformation_mode", "")
+    mode = call.get("mode", "nearest")
+    rule = call.get("coordinate_transformation_mode", "")
     coordinates = None if mode == "nearest" or rule in ("", "half_pixel") else rule[:40]
     call.emit("resize", (call.live(0),), shape=shape, axes="NCHW", mode=mode, coordinates=coordinates)
 

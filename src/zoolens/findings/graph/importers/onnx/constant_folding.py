@@ -235,7 +235,8 @@ def _gather_elements(call: OnnxCall, values: list[Array]) -> Array:
 
 def slices(call: OnnxCall, shape: Shape) -> list[tuple[int, int, int, int]]:
     """The cuts of a Slice as (axis, start, stop, step), with starts and stops inside the shape."""
-    starts, ends = call.integers("starts") or call.whole(1) or [], call.integers("ends") or call.whole(2) or []
+    starts = call.integers("starts") or call.whole(1) or []
+    ends = call.integers("ends") or call.whole(2) or []
     axes = call.integers("axes") or call.whole(3) or list(range(len(starts)))
     steps = call.whole(4) or [1] * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
@@ -265,7 +266,9 @@ def _range(call: OnnxCall, values: list[Array]) -> Array:
 
 def _triangle(call: OnnxCall, values: list[Array]) -> Array:
     diagonal = int(values[1].ravel()[0]) if len(values) > 1 else 0
-    return np.triu(values[0], diagonal) if call.get("upper", 1) else np.tril(values[0], diagonal)
+    if call.get("upper", 1):
+        return np.triu(values[0], diagonal)
+    return np.tril(values[0], diagonal)
 
 
 def _expand(call: OnnxCall, values: list[Array]) -> Array:
@@ -297,13 +300,16 @@ def _reduce(function: Callable[..., Array]) -> Fold:
 
 
 def _split(call: OnnxCall, values: list[Array]) -> list[Array]:
-    axis, count = call.get("axis", 0), len(call.node.outputs)
+    axis = call.get("axis", 0)
+    count = len(call.node.outputs)
     sizes = call.integers("split") or ([int(size) for size in values[1].ravel()] if len(values) > 1 else None)
     return list(np.split(values[0], np.cumsum(sizes)[:-1] if sizes else count, axis=axis))
 
 
 def _scatter(call: OnnxCall, values: list[Array]) -> Array:
-    data, indices, updates = values[0].copy(), values[1].astype(np.int64), values[2]
+    data = values[0].copy()
+    indices = values[1].astype(np.int64)
+    updates = values[2]
     if call.get("reduction", "none") != "none":
         raise _NotHere
     data[tuple(np.moveaxis(indices, -1, 0))] = updates
@@ -321,7 +327,9 @@ def _clip(call: OnnxCall, values: list[Array]) -> Array:
         call.get(name) if (limit := call.constant(place)) is None else limit.values()
         for place, name in ((1, "min"), (2, "max"))
     )
-    return values[0] if low is None and high is None else np.asarray(np.clip(values[0], low, high))
+    if low is None and high is None:
+        return values[0]
+    return np.asarray(np.clip(values[0], low, high))
 
 
 def _each(function: Callable[..., Array]) -> Fold:

@@ -109,7 +109,8 @@ def _fused_matmul(call: OnnxCall) -> None:
     if call.get("transBatchA", 0) or call.get("transBatchB", 0):
         call.unknown("of turned batches")
         return
-    alpha, kernel = call.get("alpha", 1.0), call.constant(1)
+    alpha = call.get("alpha", 1.0)
+    kernel = call.constant(1)
     flipped = bool(call.get("transB", 0))
     if kernel is not None and len(kernel.shape) == 2 and isinstance(call.given(0), str):
         given = call.fed(_turned(call, call.live(0))) if call.get("transA", 0) else call

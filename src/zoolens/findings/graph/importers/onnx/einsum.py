@@ -35,4 +35,6 @@ def _shapes(call: OnnxCall, terms: Sequence[str], wanted: str) -> Sequence[Shape
         if "." in letters or len(letters) != len(call.shape(position)):
             return ()
         extents |= dict(zip(letters, call.shape(position), strict=True))
-    return [tuple(extents[letter] for letter in wanted)] if set(wanted) <= set(extents) else ()
+    if set(wanted) <= set(extents):
+        return [tuple(extents[letter] for letter in wanted)]
+    return ()

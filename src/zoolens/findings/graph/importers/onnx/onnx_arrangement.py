@@ -40,8 +40,10 @@ def _slice(call: OnnxCall) -> None:
 
 
 def _split(call: OnnxCall) -> None:
-    given, axis = call.live(0), call.axis(call.get("axis", 0), len(call.shape(0)))
-    extent, count = call.shape(0)[axis], len(call.node.outputs)
+    given = call.live(0)
+    axis = call.axis(call.get("axis", 0), len(call.shape(0)))
+    extent = call.shape(0)[axis]
+    count = len(call.node.outputs)
     call.split(given, axis, call.integers("split") or call.whole(1) or _even(extent, call.get("num_outputs", count)))
 
 
@@ -79,7 +81,8 @@ def _pad_value(call: OnnxCall) -> float:
 def _gather(call: OnnxCall) -> None:
     rank = len(call.shape(0))
     axis = call.axis(call.get("axis", 0), rank)
-    table, indices = call.constant(0), call.constant(1)
+    table = call.constant(0)
+    indices = call.constant(1)
     if table is not None and indices is None and axis == 0 and rank == 2 and table.is_float:
         call.embed(table, 1)
     elif indices is not None and (run := _run(indices, call.shape(0)[axis])) is not None:
@@ -99,11 +102,14 @@ def _run(indices: Constant, extent: int) -> tuple[int, int] | None:
     places = np.where(places < 0, places + extent, places)
     start = int(places[0])
     stop = start + indices.size
-    return (start, stop) if start >= 0 and stop <= extent and (places == np.arange(start, stop)).all() else None
+    if start >= 0 and stop <= extent and (places == np.arange(start, stop)).all():
+        return (start, stop)
+    return None
 
 
 def _take_run(call: OnnxCall, axis: int, run: tuple[int, int], places: Shape) -> None:
-    shape, value = call.shape(0), call.live(0)
+    shape = call.shape(0)
+    value = call.live(0)
     if run != (0, shape[axis]):
         value = call.add("slice", (value,), axis=axis, start=run[0], stop=run[1])
     wanted = (*shape[:axis], *places, *shape[axis + 1 :])
@@ -123,7 +129,8 @@ def _tile(call: OnnxCall) -> None:
 
 
 def _depth_to_space(call: OnnxCall) -> None:
-    block, mode = call.get("blocksize", 1), call.get("mode", "DCR")
+    block = call.get("blocksize", 1)
+    mode = call.get("mode", "DCR")
     call.emit("depth_to_space", (call.live(0),), axes="NCHW", block=block, mode=mode[:3])
 
 

@@ -25,7 +25,7 @@ from zoolens.findings.graph.importers.onnx.constant_folding import folded
 from zoolens.findings.graph.importers.onnx.contributed import CONTRIBUTED
 from zoolens.findings.graph.importers.onnx.onnx_arrangement import ARRANGEMENT
 from zoolens.findings.graph.importers.onnx.onnx_layers import LAYERS
-from zoolens.findings.graph.importers.onnx.output_shapes import OTHER_OPERATORS
+from zoolens.findings.graph.importers.onnx.output_shapes import OTHER_OPERATORS, output_shapes
 from zoolens.findings.graph.importers.onnx.quantised import QUANTISED, RESCALED, real_numbers, scaled_tables
 from zoolens.findings.graph.importers.onnx.subgraphs import HOLDING, call_function
 from zoolens.findings.graph.importers.onnx.translation import OnnxCall, OnnxTranslation
@@ -148,6 +148,7 @@ def _opened(file: OnnxGraph, path: Path, *, weights: bool) -> OnnxTranslation:
         functions=file.functions,
         channels=blocked.named_channels(file.nodes),
         costless=_COSTLESS,
+        output_shapes=output_shapes,
     )
 
 

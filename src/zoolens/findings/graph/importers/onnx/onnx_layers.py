@@ -37,7 +37,8 @@ def learned_parameters(call: OnnxCall, **roles: int) -> list[Parameter] | None:
 def window(call: OnnxCall, kernel: Shape) -> tuple[Shape, Shape, Shape]:
     """The stride, dilation and pads of a window, with auto_pad resolved."""
     count = len(kernel)
-    stride, dilation = spread(call.integers("strides"), count, 1), spread(call.integers("dilations"), count, 1)
+    stride = spread(call.integers("strides"), count, 1)
+    dilation = spread(call.integers("dilations"), count, 1)
     mode = call.get("auto_pad", "NOTSET")
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         pads = same_pads(call.shape(0)[2:], kernel, stride, dilation, lower=mode == "SAME_LOWER")
@@ -64,7 +65,8 @@ def convolve(call: OnnxCall, kernel: Constant, bias: Constant | None, *, groups:
 
 
 def _conv(call: OnnxCall) -> None:
-    kernel, bias = call.learned(1), call.learned(2)
+    kernel = call.learned(1)
+    bias = call.learned(2)
     if kernel is None or (bias is None and call.given(2) is not None):
         given, (out, depth, *extents) = call.shape(0), call.shape(1)
         shape = (given[0], out, *slid(given[2:], tuple(extents), *window(call, tuple(extents))))
@@ -80,10 +82,8 @@ def _conv_transpose(call: OnnxCall) -> None:
         call.unknown("with a computed kernel")
         return
     extents = kernel.shape[2:]
-    stride, dilation = (
-        spread(call.integers("strides"), len(extents), 1),
-        spread(call.integers("dilations"), len(extents), 1),
-    )
+    stride = spread(call.integers("strides"), len(extents), 1)
+    dilation = spread(call.integers("dilations"), len(extents), 1)
     extra = spread(call.integers("output_padding"), len(extents), 0)
     call.emit(
         "conv_transpose",
@@ -100,7 +100,8 @@ def _conv_transpose(call: OnnxCall) -> None:
 
 
 def _transposed_pads(call: OnnxCall, kernel: Shape, stride: Shape, dilation: Shape, extra: Shape) -> Shape:
-    mode, wanted = call.get("auto_pad", "NOTSET"), call.integers("output_shape")
+    mode = call.get("auto_pad", "NOTSET")
+    wanted = call.integers("output_shape")
     if wanted:
         given = call.shape(0)[2:]
         targets = zip(wanted[-len(kernel) :], given, stride, strict=True)
@@ -139,7 +140,8 @@ def _written_out(call: OnnxCall) -> None:
 
 def _instance_norm(call: OnnxCall) -> None:
     """Scales of 1 and shifts of 0 say nothing: exporters write them where a group norm is spelled out."""
-    scale, shift = call.learned(1), call.learned(2)
+    scale = call.learned(1)
+    shift = call.learned(2)
     plain = all(constant is not None and constant.is_small for constant in (scale, shift))
     if scale is None or shift is None or not plain or (scale.values() != 1).any() or shift.values().any():
         _norm("instance_norm")(call)

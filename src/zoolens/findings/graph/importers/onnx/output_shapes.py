@@ -7,15 +7,13 @@ it, or none: a shape is never guessed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from zoolens.findings.graph.importers.onnx.translation import OnnxCall
 from zoolens.findings.graph.ir.model import Shape
 from zoolens.findings.graph.ir.shapes import broadcast
 
-if TYPE_CHECKING:
-    from zoolens.findings.graph.importers.onnx.translation import OnnxCall
-
-Rule = Callable[["OnnxCall"], Sequence[Shape]]
+Rule = Callable[[OnnxCall], Sequence[Shape]]
 
 
 def output_shapes(call: OnnxCall) -> Sequence[Shape]:
@@ -31,7 +29,9 @@ def _as_input(position: int) -> Rule:
 
 
 def _combined(call: OnnxCall) -> Sequence[Shape]:
-    return [broadcast([call.shape(i) for i in range(len(call.inputs)) if call.given(i) is not None])]
+    given = [position for position in range(len(call.inputs)) if call.given(position) is not None]
+    shapes = [call.shape(position) for position in given]
+    return [broadcast(shapes)]
 
 
 def _extreme(call: OnnxCall) -> Sequence[Shape]:
@@ -46,7 +46,9 @@ def _without(shape: Shape, axes: set[int], *, keep: bool) -> Shape:
 
 
 def _gather_nd(call: OnnxCall) -> Sequence[Shape]:
-    data, indices, batch = call.shape(0), call.shape(1), call.get("batch_dims", 0)
+    data = call.shape(0)
+    indices = call.shape(1)
+    batch = call.get("batch_dims", 0)
     return [(*indices[:-1], *data[batch + indices[-1] :])]
 
 
@@ -69,7 +71,11 @@ def _grid_sample(call: OnnxCall) -> Sequence[Shape]:
 
 
 def _region_align(call: OnnxCall) -> Sequence[Shape]:
-    return [(call.shape(1)[0], call.shape(0)[1], call.get("output_height", 1), call.get("output_width", 1))]
+    regions = call.shape(1)[0]
+    channels = call.shape(0)[1]
+    height = call.get("output_height", 1)
+    width = call.get("output_width", 1)
+    return [(regions, channels, height, width)]
 
 
 def _region_pool(call: OnnxCall) -> Sequence[Shape]:

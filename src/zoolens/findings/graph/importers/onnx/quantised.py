@@ -31,7 +31,8 @@ def dequantised(call: OnnxCall, value: Constant, scale: int, zero: int, *, axis:
 
 def real_numbers(value: Constant, scales: Constant | None, zeros: Constant | None, *, axis: int = 0) -> Constant:
     def load() -> Array:
-        factor, offset = np.float32(1) if scales is None else scales.load(), 0 if zeros is None else zeros.load()
+        factor = np.float32(1) if scales is None else scales.load()
+        offset = 0 if zeros is None else zeros.load()
         shape = _along(np.asarray(factor), value, axis)
         shift = np.asarray(offset, np.float32)
         return np.asarray(value.load().astype(np.float32) - shift.reshape(shape if shift.size > 1 else ())) * (
@@ -49,7 +50,9 @@ def _along(scales: Array, value: Constant, axis: int) -> tuple[int, ...]:
 
 def _bias(call: OnnxCall, position: int, given_scale: int, kernel_scale: int) -> Constant | None:
     """A bias is in units of the input's scale times the kernel's."""
-    value, a, b = call.constant(position), call.constant(given_scale), call.constant(kernel_scale)
+    value = call.constant(position)
+    a = call.constant(given_scale)
+    b = call.constant(kernel_scale)
     if value is None or a is None or b is None:
         return value
     return Constant(value.shape, "float32", value.key, lambda: value.load() * a.load().ravel() * b.load().ravel())
@@ -70,7 +73,8 @@ def _quantize(call: OnnxCall) -> None:
 
 def _rounded(call: OnnxCall, value: Constant) -> Constant:
     """Weights that a file quantises itself; they stay real numbers until `DequantizeLinear` takes them."""
-    scale, zero = call.constant(1), call.constant(2)
+    scale = call.constant(1)
+    zero = call.constant(2)
     low, high = integer_range(zero.dtype if zero is not None else "uint8")
     axis = call.get("axis", 1)
 
@@ -93,7 +97,8 @@ def scaled_tables(file: OnnxGraph) -> dict[str, OnnxNode]:
         name = node.inputs[0] if node.op == "DequantizeLinear" else ""
         moved = False
         while (maker := makers.get(name)) is not None and maker.op in _MOVING and uses[name] == 1:
-            name, moved = maker.inputs[0], True
+            name = maker.inputs[0]
+            moved = True
         tensor = file.constants.get(name)
         scale = file.constants.get(node.inputs[1]) if tensor else None
         if moved and tensor and scale and prod(scale.shape) == 1 and uses[name] == 1 and "int" in tensor.dtype:
@@ -113,12 +118,15 @@ def _dequantize(call: OnnxCall) -> None:
 
 def _dynamic_quantize(call: OnnxCall) -> None:
     """The value goes on as real numbers, so that its scale is 1 and its zero point 0."""
-    ones = computed(np.ones((), np.float32), f"{call.source}.scale")
-    call.answer(call.add("quantize", (call.live(0),)), ones, computed(np.zeros((), np.uint8), f"{call.source}.zero"))
+    value = call.add("quantize", (call.live(0),))
+    scale = computed(np.ones((), np.float32), f"{call.source}.scale")
+    zero = computed(np.zeros((), np.uint8), f"{call.source}.zero")
+    call.answer(value, scale, zero)
 
 
 def _cut(call: OnnxCall, value: str, scale: int, zero: int) -> str:
-    scales, zeros = call.constant(scale), call.constant(zero)
+    scales = call.constant(scale)
+    zeros = call.constant(zero)
     if scales is None or scales.size != 1 or (zeros is not None and zeros.size != 1):
         return value
     point = 0 if zeros is None else int(zeros.values().item())
@@ -175,13 +183,14 @@ def _real(call: OnnxCall, position: int) -> str:
 
 def _add(call: OnnxCall) -> None:
     """A bias added to a dense layer in a step of its own."""
-    bias, live = call.constant(3), call.given(0)
+    bias = call.constant(3)
+    live = call.given(0)
     node = call.state.node(live) if isinstance(live, str) else None
     if bias is None or node is None or node.op != "dense" or bias.size != node.shape[-1] or node.parameter("bias"):
         _binary("add")(call)
         return
     real = dequantised(call, bias, 4, 5).reshaped((bias.size,))
-    call.state.amend(node.name, parameters=(*node.parameters, call.state.parameter("bias", real)))
+    call.state.builder.amend(node.name, parameters=(*node.parameters, call.state.parameter("bias", real)))
     call.answer(node.name)
     _cut_answer(call, 6, 7)
 
@@ -300,7 +309,9 @@ def _lstm(call: OnnxCall) -> None:
 
 def _gates(call: OnnxCall, position: int, scale: int) -> Constant | None:
     """A kernel in real numbers; it has one scale for each direction, or one for each of its gates' outputs."""
-    kernel, scales, zeros = call.constant(position), call.constant(scale), call.constant(scale + 1)
+    kernel = call.constant(position)
+    scales = call.constant(scale)
+    zeros = call.constant(scale + 1)
     if kernel is None or scales is None or len(kernel.shape) != 3:
         return None
     directions = kernel.shape[0]
@@ -315,8 +326,12 @@ def _gates(call: OnnxCall, position: int, scale: int) -> Constant | None:
 
 def _few_bits(call: OnnxCall) -> None:
     """MatMulNBits: input, the matrix in blocks of a few bits a number, their scales and zero points, order, bias."""
-    packed, scales, zeros = call.constant(1), call.constant(2), call.constant(3)
-    rows, columns, bits = call.get("N", 0), call.get("K", 0), call.get("bits", 4)
+    packed = call.constant(1)
+    scales = call.constant(2)
+    zeros = call.constant(3)
+    rows = call.get("N", 0)
+    columns = call.get("K", 0)
+    bits = call.get("bits", 4)
     if packed is None or scales is None or call.given(4) is not None or call.is_computed(5) or bits not in (4, 8):
         call.unknown("in an order of its own", macs=rows * prod(call.shape(0)))
         return
@@ -326,7 +341,8 @@ def _few_bits(call: OnnxCall) -> None:
         numbers = _unpacked(packed.load(), bits).reshape(rows, -1, block)
         factor = np.asarray(scales.load(), np.float32).reshape(rows, -1, 1)
         middle = 1 << (bits - 1) if zeros is None else _unpacked(zeros.load(), bits).reshape(rows, -1, 1)
-        return ((numbers.astype(np.float32) - middle) * factor).reshape(rows, -1)[:, :columns]
+        real = (numbers.astype(np.float32) - middle) * factor
+        return real.reshape(rows, -1)[:, :columns]
 
     dense(call, Constant((rows, columns), "float32", packed.key, load), call.constant(5))
 

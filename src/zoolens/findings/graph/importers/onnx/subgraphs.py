@@ -46,7 +46,9 @@ def _if(call: OnnxCall) -> None:
 
 
 def _loop(call: OnnxCall) -> None:
-    body, steps, go_on = call.attributes.get("body"), call.constant(0), call.constant(1)
+    body = call.attributes.get("body")
+    steps = call.constant(0)
+    go_on = call.constant(1)
     started = call.given(1) is None or (go_on is not None and bool(go_on.values().item()))
     if not isinstance(body, OnnxGraph) or steps is None or not started:
         call.unknown("whose number of steps is computed")
@@ -72,7 +74,8 @@ def _unrolled_loop(call: OnnxCall, body: OnnxGraph, count: int) -> list[Tensor]:
 
 
 def _scan(call: OnnxCall) -> None:
-    body, given = call.attributes.get("body"), call.get("num_scan_inputs", 0)
+    body = call.attributes.get("body")
+    given = call.get("num_scan_inputs", 0)
     states = len(call.inputs) - given
     if not isinstance(body, OnnxGraph) or call.opset < 9 or given < 1 or states < 0:
         call.unknown()

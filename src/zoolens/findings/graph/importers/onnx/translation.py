@@ -10,7 +10,6 @@ from typing import Any, Final
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers import translation
 from zoolens.findings.graph.importers.constants import Constant
-from zoolens.findings.graph.importers.onnx.output_shapes import output_shapes
 from zoolens.findings.graph.ir.file_operators import FileOperator
 from zoolens.findings.graph.ir.model import Node, Shape, check_shape
 from zoolens.findings.graph.ir.vocabulary import GRAPH_INSIDE, HOLDING_GRAPHS
@@ -43,6 +42,7 @@ class OnnxTranslation(translation.Translation):
     channels: Mapping[str, int] = field(default_factory=dict)  # of values in blocked layouts, where the file names them
     costless: frozenset[str] = frozenset()  # operators that are known to multiply no matrices
     translate: Callable[[OnnxNode], None] = field(default=lambda node: None, repr=False)
+    output_shapes: Callable[[OnnxCall], Sequence[Shape]] = field(default=lambda call: (), repr=False)
     scaled_early: set[str] = field(default_factory=set)  # dequantised tensors that were real numbers all the way
     zero_points: dict[str, int] = field(default_factory=dict)  # of values that are quantised
     unscaled: set[str] = field(default_factory=set)  # products of whole numbers whose scale has not come yet
@@ -77,7 +77,8 @@ class OnnxCall(translation.OperatorCall):
     def __init__(self, node: OnnxNode, state: OnnxTranslation) -> None:
         self.node, self.state = node, state
         self.kind = node.op if node.domain in ("", "ai.onnx") else f"{node.domain}:{node.op}"
-        self.inputs, self.outputs = node.inputs, node.outputs
+        self.inputs = node.inputs
+        self.outputs = node.outputs
         self.source = node.name or (node.outputs[0] if node.outputs else node.op)
         self.attributes: dict[str, Any] = attributes(node)
 
@@ -151,14 +152,15 @@ class OnnxCall(translation.OperatorCall):
         super().unknown(GRAPH_INSIDE if inside else why, *known, macs=macs)
 
     def derived(self) -> Sequence[Shape]:
-        return output_shapes(self)
+        return self.state.output_shapes(self)
 
     def known_macs(self) -> int | None:
         return 0 if self.kind in self.state.costless else None
 
     def fed(self, first: str) -> OnnxCall:
         """This operator with another first input. Its output has a name of its own."""
-        given, answer = f"{self.outputs[0]}:given", f"{self.outputs[0]}:made"
+        given = f"{self.outputs[0]}:given"
+        answer = f"{self.outputs[0]}:made"
         self.state.values[given] = first
         node = replace(self.node, inputs=(given, *self.inputs[1:]), outputs=(answer,), name=self.source)
         return OnnxCall(node, self.state)

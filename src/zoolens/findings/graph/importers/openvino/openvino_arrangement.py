@@ -48,7 +48,8 @@ def _split(layer: LayerWriting) -> None:
 
 def _strided_slice(layer: LayerWriting) -> None:
     given, begin, end, *strides = layer.layer.inputs
-    starts, ends = layer.graph.whole_numbers(begin), layer.graph.whole_numbers(end)
+    starts = layer.graph.whole_numbers(begin)
+    ends = layer.graph.whole_numbers(end)
     steps = layer.graph.whole_numbers(strides[0]) if strides else [1] * len(starts)
     masks = {
         key: [*layer.list(f"{key}_mask"), *([0] * len(starts))][: len(starts)]

@@ -82,14 +82,17 @@ def _last_windows(layer: LayerWriting) -> Iterator[tuple[int, int, int, int]]:
     padding begins behind the input, and where that ends."""
     if layer.text("rounding_type", "floor") != "ceil" or "pads" not in (padding := _padding(layer)):
         return
-    kernel, strides = layer.list("kernel"), layer.list("strides")
+    kernel = layer.list("kernel")
+    strides = layer.list("strides")
     dilations = layer.list("dilations") or [1] * len(kernel)
-    before, after = padding["pads"][: len(kernel)], padding["pads"][len(kernel) :]
+    before = padding["pads"][: len(kernel)]
+    after = padding["pads"][len(kernel) :]
     extents = layer.extents(layer.layer.inputs[0])[2:]
     for window, step, spread, begin, end, extent in zip(
         kernel, strides, dilations, before, after, extents, strict=True
     ):
-        reach, whole = (window - 1) * spread + 1, begin + extent + end
+        reach = (window - 1) * spread + 1
+        whole = begin + extent + end
         starts = -(-(whole - reach) // step) * step
         yield starts, starts + reach, begin + extent, whole
 

@@ -38,4 +38,6 @@ STABLEHLO_RNG_BIT_GENERATOR REDUCE_WINDOW STABLEHLO_COMPOSITE STABLEHLO_SHIFT_LE
 def operator_name(operator: TfliteOperator) -> str:
     if operator.custom:
         return f"custom:{operator.custom[:80]}"
-    return _NAMES[operator.code] if 0 <= operator.code < len(_NAMES) else f"builtin {operator.code}"
+    if 0 <= operator.code < len(_NAMES):
+        return _NAMES[operator.code]
+    return f"builtin {operator.code}"

@@ -53,7 +53,8 @@ def _expand_dims(call: TfliteCall) -> None:
 
 
 def _transpose(call: TfliteCall) -> None:
-    perm, value = tuple(call.whole(1) or ()), call.given(0)
+    perm = tuple(call.whole(1) or ())
+    value = call.given(0)
     if isinstance(value, Constant) and sorted(perm) == list(range(len(value.shape))):
         call.answer(value.transposed(perm))
     else:
@@ -85,7 +86,9 @@ def _concat(call: TfliteCall) -> None:
 
 
 def _slice(call: TfliteCall) -> None:
-    begins, sizes, shape = call.whole(1) or [], call.whole(2) or [], call.shape(0)
+    begins = call.whole(1) or []
+    sizes = call.whole(2) or []
+    shape = call.shape(0)
     if len(begins) != len(shape) or len(sizes) != len(shape):
         raise ModelError(f"{call.source[:60]!r} cuts {len(begins)} of {len(shape)} axes.")
     ends = [extent if size < 0 else begin + size for begin, size, extent in zip(begins, sizes, shape, strict=True)]
@@ -95,12 +98,16 @@ def _slice(call: TfliteCall) -> None:
 
 def _strided_slice(call: TfliteCall) -> None:
     """Slots 0 to 4 are bit masks: begin, end, ellipsis, new axis, shrink."""
-    begins, ends, steps = call.whole(1) or [], call.whole(2) or [], call.whole(3) or []
-    shape, value = call.shape(0), call.given(0)
+    begins = call.whole(1) or []
+    ends = call.whole(2) or []
+    steps = call.whole(3) or []
+    shape = call.shape(0)
+    value = call.given(0)
     if call.option(2) or call.option(3) or 0 in steps or len(begins) > len(shape):
         call.unknown("with new axes")
         return
-    cuts, gone = [], set()
+    cuts = []
+    gone = set()
     for axis, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=False)):
         if call.option(4) >> axis & 1:
             place = begin % max(shape[axis], 1)
@@ -122,7 +129,8 @@ def _strided_slice(call: TfliteCall) -> None:
 def _split(call: TfliteCall) -> None:
     """SPLIT has its axis first, SPLIT_V its sizes second and its axis third."""
     position, chosen = (1, 0) if call.kind == "SPLIT" else (0, 2)
-    shape, given = call.shape(position), call.live(position)
+    shape = call.shape(position)
+    given = call.live(position)
     axis = call.axis((call.whole(chosen) or [0])[0], len(shape))
     count = len(call.outputs)
     sizes = [shape[axis] // count] * count if call.kind == "SPLIT" else call.whole(1) or []
@@ -131,11 +139,13 @@ def _split(call: TfliteCall) -> None:
 
 
 def _unpack(call: TfliteCall) -> None:
-    shape, given = call.shape(0), call.live(0)
+    shape = call.shape(0)
+    given = call.live(0)
     axis = call.axis(call.option(1), len(shape))
     if shape[axis] != len(call.outputs):
         raise ModelError(f"{call.source[:60]!r} unpacks {shape[axis]:,} values into {len(call.outputs)}.")
-    rest, parts = (*shape[:axis], *shape[axis + 1 :]), []
+    rest = (*shape[:axis], *shape[axis + 1 :])
+    parts = []
     for i in range(shape[axis]):
         part = call.add("slice", (given,), output=i, axis=axis, start=i, stop=i + 1)
         parts.append(call.add("reshape", (part,), output=i, shape=rest))
@@ -155,7 +165,9 @@ def _pack(call: TfliteCall) -> None:
 
 
 def _gather(call: TfliteCall) -> None:
-    axis, data, indices = call.axis(call.option(0), len(call.shape(0))), call.constant(0), call.constant(1)
+    axis = call.axis(call.option(0), len(call.shape(0)))
+    data = call.constant(0)
+    indices = call.constant(1)
     if call.option(1):
         call.unknown("by batch")
     elif data is not None and indices is not None and data.is_small:
@@ -173,11 +185,13 @@ def _resize(mode: str, first: int) -> Callable[[TfliteCall], None]:
     pixels."""
 
     def resize(call: TfliteCall) -> None:
-        size, shape = call.whole(1) or [], call.shape(0)
+        size = call.whole(1) or []
+        shape = call.shape(0)
         if len(size) != 2 or len(shape) != 4:
             raise ModelError(f"{call.source[:60]!r} resizes {len(shape)} axes to {len(size)}.")
         axes = [resized_axis(before, after) for before, after in zip(shape[1:3], size, strict=True) if before != after]
-        aligned, centred = call.flag(first), call.flag(first + 1)
+        aligned = call.flag(first)
+        centred = call.flag(first + 1)
         if mode == "linear":
             rule = smooth_rule(axes, "align_corners" if aligned else "half_pixel" if centred else "asymmetric")
         elif aligned:
@@ -192,7 +206,8 @@ def _resize(mode: str, first: int) -> Callable[[TfliteCall], None]:
 
 def _reduce(op: str) -> Callable[[TfliteCall], None]:
     def reduce(call: TfliteCall) -> None:
-        rank, value = len(call.shape(0)), call.given(0)
+        rank = len(call.shape(0))
+        value = call.given(0)
         axes = tuple(sorted({call.axis(axis, rank) for axis in call.whole(1) or []}))
         if isinstance(value, Constant) and op in ("prod", "sum", "max", "min"):
             call.fold(getattr(np, op)(value.values(), axis=axes, keepdims=call.flag(0)))

@@ -72,7 +72,8 @@ def _add_input(state: TfliteTranslation, index: int, size: tuple[int, int] | Non
     shape = tuple(None if open_ else extent for extent, open_ in zip(tensor.shape, free, strict=False))
     fixed = sized(TensorSpec(state.labels[index], shape, tensor.dtype), size)
     state.original &= fixed[1:] == tensor.shape[1:]
-    state.values[str(index)] = state.add("input", (), fixed, source=state.labels[index], axes=image_axes(shape))
+    axes = image_axes(shape)
+    state.values[str(index)] = state.add("input", (), fixed, source=state.labels[index], axes=axes)
 
 
 def _translate(state: TfliteTranslation, operator: TfliteOperator) -> None:

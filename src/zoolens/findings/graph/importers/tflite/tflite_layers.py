@@ -19,16 +19,14 @@ _SAME: Final = 0
 
 def _pads(call: TfliteCall, extents: Shape, kernel: Shape, stride: Shape, dilation: Shape) -> Shape:
     same = call.option(0, kind="b") == _SAME
-    return same_pads(extents, kernel, stride, dilation) if same else (0,) * (2 * len(extents))
+    if same:
+        return same_pads(extents, kernel, stride, dilation)
+    return (0,) * (2 * len(extents))
 
 
 def _parameters(call: TfliteCall, kernel: Constant, bias: int) -> list[Parameter]:
     values = call.constant(bias)
     return call.learned_layer(kernel, None if values is None else values.reshaped((values.size,)))
-
-
-def _computed(call: TfliteCall, *positions: int) -> bool:
-    return any(isinstance(call.given(position), str) for position in positions)
 
 
 def _conv(call: TfliteCall) -> None:
@@ -41,14 +39,15 @@ def _depthwise(call: TfliteCall) -> None:
 
 def _convolve(call: TfliteCall, *, depthwise: bool, fused: int, dilation: int) -> None:
     stored = call.constant(1)
-    if stored is None or _computed(call, 2):
+    if stored is None or call.is_computed(2):
         call.unknown("with a computed kernel")
         return
     shape = call.shape(0)
     if len(stored.shape) != 4 or len(shape) != 4:
         raise ModelError(f"{call.source[:60]!r} is a convolution of {len(stored.shape)} axes over {len(shape)}.")
     kernel = stored.transposed((3, 0, 1, 2) if depthwise else (0, 3, 1, 2))
-    strides, dilations = (call.option(2), call.option(1)), (call.option(dilation + 1, 1), call.option(dilation, 1))
+    strides = (call.option(2), call.option(1))
+    dilations = (call.option(dilation + 1, 1), call.option(dilation, 1))
     name = call.add(
         "conv",
         (call.live(0),),
@@ -65,13 +64,15 @@ def _convolve(call: TfliteCall, *, depthwise: bool, fused: int, dilation: int) -
 
 def _conv_transpose(call: TfliteCall) -> None:
     """Inputs are the output's shape, the kernel (out, height, width, in), the value and a bias."""
-    stored, target = call.constant(1), call.whole(0)
-    if stored is None or target is None or len(stored.shape) != 4 or len(target) != 4 or _computed(call, 3):
+    stored = call.constant(1)
+    target = call.whole(0)
+    if stored is None or target is None or len(stored.shape) != 4 or len(target) != 4 or call.is_computed(3):
         call.unknown("with a computed kernel")
         return
     kernel = stored.transposed((3, 0, 1, 2))
     stride = (call.option(2), call.option(1))
-    extents, wanted = spatial(call.shape(2)), spatial(target)
+    extents = spatial(call.shape(2))
+    wanted = spatial(target)
     pads, extra = fitted_transposed_pads(extents, wanted, kernel.shape[2:], stride, (1, 1))
     name = call.add(
         "conv_transpose",
@@ -87,13 +88,15 @@ def _conv_transpose(call: TfliteCall) -> None:
 
 
 def _dense(call: TfliteCall) -> None:
-    kernel, given, shape = call.constant(1), call.live(0), call.shape(0)
+    kernel = call.constant(1)
+    given = call.live(0)
+    shape = call.shape(0)
     width = call.shape(1)[-1] if call.shape(1) else 0
     if len(shape) != 2 and not call.flag(2) and width and prod(shape) % width == 0:
         rows = prod(shape) // width
         op = "flatten" if rows == shape[0] else "reshape"
         given = call.add(op, (given,), shape=(rows, width))
-    if kernel is not None and not _computed(call, 2):
+    if kernel is not None and not call.is_computed(2):
         call.finish(call.add("dense", (given,), parameters=_parameters(call, kernel, 2)), 0)
         return
     product = call.add("matmul", (given, call.live(1)), transpose_b=True)
@@ -102,7 +105,8 @@ def _dense(call: TfliteCall) -> None:
 
 def _pool(op: str) -> Callable[[TfliteCall], None]:
     def pool(call: TfliteCall) -> None:
-        kernel, stride = (call.option(4), call.option(3)), (call.option(2), call.option(1))
+        kernel = (call.option(4), call.option(3))
+        stride = (call.option(2), call.option(1))
         if len(call.shape(0)) != 4:
             raise ModelError(f"{call.source[:60]!r} pools a value of {len(call.shape(0))} axes.")
         pads = _pads(call, spatial(call.shape(0)), kernel, stride, (1, 1))
@@ -138,7 +142,8 @@ def _gelu(call: TfliteCall) -> None:
 
 
 def _softmax(call: TfliteCall) -> None:
-    given, beta = call.live(0), call.real(0, 1.0)
+    given = call.live(0)
+    beta = call.real(0, 1.0)
     given = given if beta in (0, 1) else call.add("mul", (given,), scalar=beta)
     call.emit("softmax", (given,), axis=len(call.shape(0)) - 1)
 
@@ -166,7 +171,8 @@ def _squared_difference(call: TfliteCall) -> None:
 
 
 def _matmul(call: TfliteCall) -> None:
-    a, b = call.flag(0) or None, call.flag(1) or None
+    a = call.flag(0) or None
+    b = call.flag(1) or None
     call.emit("matmul", (call.live(0), call.live(1)), transpose_a=a, transpose_b=b)
 
 

@@ -43,7 +43,9 @@ class TfliteCall(translation.OperatorCall):
         tensor = self.state.tensors[self.operator.outputs[output]]
         if not self.state.original or any(tensor.free[1:]):
             return None
-        return (1, *tensor.shape[1:]) if self.state.batch and tensor.shape else tensor.shape
+        if self.state.batch and tensor.shape:
+            return (1, *tensor.shape[1:])
+        return tensor.shape
 
     # --- options, by slot of the operator's own table
 
@@ -59,7 +61,9 @@ class TfliteCall(translation.OperatorCall):
         return default if options is None else float(options.number(slot, "f", default))
 
     def listed(self, slot: int) -> list[int]:
-        return [] if self.operator.options is None else list(self.operator.options.integers(slot))
+        if self.operator.options is None:
+            return []
+        return list(self.operator.options.integers(slot))
 
     # --- fused activations
 
@@ -99,7 +103,9 @@ def constant(state: TfliteTranslation, index: int) -> Constant:
 def _values(tensor: TfliteTensor) -> Array:
     try:
         stored = np.frombuffer(tensor.content, np.dtype(tensor.dtype).newbyteorder("<")).reshape(tensor.shape)
-        return stored if not tensor.scales or stored.dtype.kind == "f" else _dequantised(tensor, stored)
+        if not tensor.scales or stored.dtype.kind == "f":
+            return stored
+        return _dequantised(tensor, stored)
     except (ValueError, TypeError) as error:
         raise ModelError(f"The values of the tensor {tensor.name[:60]!r} do not fill its shape.") from error
 

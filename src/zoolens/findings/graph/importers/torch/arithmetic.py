@@ -135,7 +135,8 @@ def negation(call: TorchCall) -> str:
 def gated_linear_unit(call: TorchCall) -> str:
     """Lowers glu: the first half of an axis times the sigmoid of the second."""
     axis = call["dim"] % call["self"].dim()
-    x, half = call.value("self"), call.shape[axis]
+    x = call.value("self")
+    half = call.shape[axis]
     parts = [call.add("slice", x, axis=axis, start=start, stop=start + half) for start in (0, half)]
     return call.add("mul", parts[0], call.add("sigmoid", parts[1]))
 
@@ -210,7 +211,9 @@ def _variance(call: TorchCall, shape: Sequence[int]) -> str:
     count = x.numel() // max(1, prod(kept))
     correction = call.get("correction")
     correction = (1 if call.get("unbiased", True) else 0) if correction is None else correction
-    return average if not correction else call.add("mul", average, shape=shape, scalar=count / (count - correction))
+    if not correction:
+        return average
+    return call.add("mul", average, shape=shape, scalar=count / (count - correction))
 
 
 def variance_and_mean(call: TorchCall) -> list[str]:
@@ -233,7 +236,8 @@ def deviation_and_mean(call: TorchCall) -> list[str]:
 
 def matmul(call: TorchCall) -> str:
     """Lowers a product of matrices; with a learned matrix on the right it is a dense layer."""
-    left, right = call["self"], call.get("other", call.get("mat2"))
+    left = call["self"]
+    right = call.get("other", call.get("mat2"))
     trace = call.trace
     if trace.is_static(right) and right.dim() == 2 and trace.depends_on_input(left):
         return call.add("dense", trace.value(left), parameters=(trace.parameter("kernel", right, swap=True),))
@@ -243,7 +247,9 @@ def matmul(call: TorchCall) -> str:
 
 
 def addmm(call: TorchCall) -> str:
-    trace, kernel, bias = call.trace, call["mat2"], call["self"]
+    trace = call.trace
+    kernel = call["mat2"]
+    bias = call["self"]
     if call["beta"] != 1 or call["alpha"] != 1:
         return call.unknown(" with factors")
     if trace.is_static(kernel) and not trace.depends_on_input(bias) and bias.dim() == 1:

@@ -39,7 +39,9 @@ class TorchDepartures:
         from torch.overrides import TorchFunctionMode
 
         methods = {getattr(torch.Tensor, name) for name in _LEAVING}
-        trace, places, decisions = self._trace, self._places, self.decisions
+        trace = self._trace
+        places = self._places
+        decisions = self.decisions
 
         class Watching(TorchFunctionMode):  # type: ignore[misc]
             def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -87,7 +87,8 @@ def plan_timm(request: Request) -> BuildPlan:
 
     def inputs(module: Any) -> dict[str, tuple[int, ...]]:
         channels, *size = module.pretrained_cfg.get("input_size", (3, 224, 224))
-        return {_first_argument(module): (1, arguments.get("in_chans", channels), *(request.size or size))}
+        channels = arguments.get("in_chans", channels)
+        return {_first_argument(module): (1, channels, *(request.size or size))}
 
     return BuildPlan(lambda: timm.create_model(name, pretrained=False, **arguments), inputs)
 

@@ -13,7 +13,9 @@ def dropout(units: str | None) -> Lowering:
 
     def lower(call: TorchCall) -> str:
         x = call.value("input" if "input" in call.arguments else "self")
-        return x if call["p"] == 0 else call.add("dropout", x, rate=call["p"], units=units)
+        if call["p"] == 0:
+            return x
+        return call.add("dropout", x, rate=call["p"], units=units)
 
     return lower
 
@@ -38,7 +40,8 @@ def hardtanh(call: TorchCall) -> str:
 
 
 def clamp(call: TorchCall) -> str:
-    low, high = call.trace.number(call.get("min")), call.trace.number(call.get("max"))
+    low = call.trace.number(call.get("min"))
+    high = call.trace.number(call.get("max"))
     if (call.get("min") is not None and low is None) or (call.get("max") is not None and high is None):
         return call.unknown(" with computed limits")
     return _clipped(call, low, high)

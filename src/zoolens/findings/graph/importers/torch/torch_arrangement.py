@@ -181,7 +181,9 @@ def stack(call: TorchCall) -> str:
     axis = call["dim"] % len(call.shape)
     shape = (*call.shape[:axis], 1, *call.shape[axis + 1 :])
     parts = [call.add("reshape", call.trace.value(tensor), shape=shape) for tensor in call["tensors"]]
-    return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
+    if len(parts) == 1:
+        return parts[0]
+    return call.add("concat", *parts, axis=axis)
 
 
 # spatial arrangement
@@ -201,7 +203,8 @@ def pad(call: TorchCall) -> str:
 
 def _pads(given: Sequence[int], rank: int) -> tuple[list[int], list[int]]:
     """The begins and the ends of all axes; torch counts from the last axis, begin and end side by side."""
-    begins, ends = [0] * rank, [0] * rank
+    begins = [0] * rank
+    ends = [0] * rank
     for index in range(len(given) // 2):
         begins[rank - 1 - index], ends[rank - 1 - index] = int(given[2 * index]), int(given[2 * index + 1])
     return begins, ends
@@ -229,7 +232,8 @@ def im2col(call: TorchCall) -> str:
     channels."""
     if call["self"].dim() != 4:
         return call.unknown(" without a batch")
-    name, shape = call.value("self"), tuple(call["self"].shape)
+    name = call.value("self")
+    shape = tuple(call["self"].shape)
     rows, columns = (per_axis(call["padding"], 2)[axis] for axis in (0, 1))
     if rows or columns:
         shape = (*shape[:2], shape[2] + 2 * rows, shape[3] + 2 * columns)

@@ -25,7 +25,8 @@ def per_axis(value: Any, count: int) -> tuple[int, ...]:
 
 
 def conv(call: TorchCall) -> str:
-    kernel, bias = call["weight"], call["bias"]
+    kernel = call["weight"]
+    bias = call["bias"]
     if call.trace.depends_on_input(kernel):
         return call.unknown(" with a computed kernel")
     extents = tuple(kernel.shape[2:])
@@ -49,7 +50,9 @@ def conv(call: TorchCall) -> str:
 
 def _unless(extents: tuple[int, ...], default: int) -> tuple[int, ...] | None:
     """Returns the values, or None, which leaves the attribute out, where all are the default."""
-    return None if all(extent == default for extent in extents) else extents
+    if all(extent == default for extent in extents):
+        return None
+    return extents
 
 
 def _conv_pads(padding: Any, kernel: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...]:
@@ -91,7 +94,8 @@ def dense(call: TorchCall) -> str:
 
 
 def batch_norm(call: TorchCall) -> str:
-    mean, variance = call["running_mean"], call["running_var"]
+    mean = call["running_mean"]
+    variance = call["running_var"]
     if mean is None or call.get("training"):
         return call.unknown(" with statistics of its input")
     parameters = call.parameters(scale=call["weight"], shift=call["bias"], mean=mean, variance=variance)
@@ -148,7 +152,8 @@ def max_pool_with_indices(call: TorchCall) -> Any:
 def avg_pool(call: TorchCall) -> str:
     if call.get("divisor_override"):
         return call.unknown(" with a divisor of its own")
-    geometry, x = _pool_geometry(call), call.value("self")
+    geometry = _pool_geometry(call)
+    x = call.value("self")
     begins = per_axis(call["padding"], len(geometry["kernel"]))
     counted = bool(any(begins) and call["count_include_pad"])
     if counted and geometry["pads"] != begins * 2:
@@ -156,7 +161,8 @@ def avg_pool(call: TorchCall) -> str:
         shape = [extent + 2 * pad for extent, pad in zip(call["self"].shape, (0, 0, *begins), strict=True)]
         x = call.add("pad", x, shape=shape, pads=(0, 0, *begins) * 2, axes=axes_of(call))
         rest = tuple(a - b for a, b in zip(geometry["pads"], begins * 2, strict=True))
-        geometry, counted = {**geometry, "pads": rest}, False
+        geometry = {**geometry, "pads": rest}
+        counted = False
     return call.add("avg_pool", x, count_pad=counted or None, axes=axes_of(call), **geometry)
 
 

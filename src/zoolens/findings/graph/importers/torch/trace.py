@@ -14,11 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.builder import SMALL, GraphBuilder
 from zoolens.findings.graph.ir.model import Array, Parameter, nested_tuples
 from zoolens.findings.graph.ir.vocabulary import OPAQUE
 
-_SMALL: Final = 64  # elements: a constant that is shown in the graph itself
 # Take a tensor for its shape, device or type only: what they make is a constant.
 SHAPE_ONLY: Final = frozenset(
     {"new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like", "full_like", "empty_like"}
@@ -62,10 +61,12 @@ class TorchCall:
 
     def parameters(self, **roles: Any) -> tuple[Parameter, ...]:
         """One per role whose tensor is there."""
-        return tuple(self.trace.parameter(role, tensor) for role, tensor in roles.items() if tensor is not None)
+        there = {role: tensor for role, tensor in roles.items() if tensor is not None}
+        return tuple(self.trace.parameter(role, tensor) for role, tensor in there.items())
 
     def add(self, op: str, *inputs: str, shape: Sequence[int] | None = None, **rest: Any) -> str:
-        return self.trace.add(op, inputs, self.shape if shape is None else shape, **rest)
+        extents = self.shape if shape is None else shape
+        return self.trace.add(op, inputs, extents, **rest)
 
     def unknown(self, why: str = "") -> str:
         tensors = [self.trace.value(tensor) for tensor in tensors_in(self.arguments.values())]
@@ -125,7 +126,7 @@ class TensorTrace:
         if id(tensor) not in self.learned:
             return self._constants.setdefault(id(tensor), self._constant(tensor, key))
         value = self.builder.parameter("value", tensor.shape, key, self._array(tensor))
-        name = self.builder.add("parameter", (), tensor.shape, parameters=(value,), name=key, source=key)
+        name = self.builder.leaf("parameter", value, name=key, source=key)
         return self._values.setdefault(id(tensor), name)
 
     def parameter(self, role: str, tensor: Any, shape: Sequence[int] | None = None, *, swap: bool = False) -> Parameter:
@@ -228,7 +229,8 @@ class TensorTrace:
             return
         whole = arguments["self"]
         axis = arguments["dim"] % whole.dim()
-        start, extent = arguments["index" if op == "select" else "start"], whole.shape[axis]
+        start = arguments["index" if op == "select" else "start"]
+        extent = whole.shape[axis]
         start = 0 if start is None else min(start + extent if start < 0 else start, extent)
         stop = start + (1 if op == "select" else result.shape[axis])
         self._parts[id(result)] = TensorPart(whole, axis, start, stop)
@@ -247,7 +249,8 @@ class TensorTrace:
 
     def _replaced(self, part: TensorPart, before: str, name: str) -> str:
         """The whole with a new part: what is before it, the part, what is after it."""
-        shape, axis = list(part.whole.shape), part.axis
+        shape = list(part.whole.shape)
+        axis = part.axis
         pieces = []
         for start, stop in ((0, part.start), (part.start, part.stop), (part.stop, shape[axis])):
             extents = [*shape[:axis], stop - start, *shape[axis + 1 :]]
@@ -255,7 +258,9 @@ class TensorTrace:
                 pieces.append(self.add("reshape", (name,), extents))
             elif stop > start:
                 pieces.append(self.add("slice", (before,), extents, axis=axis, start=start, stop=stop))
-        return self.add("concat", pieces, shape, axis=axis) if len(pieces) > 1 else pieces[0]
+        if len(pieces) > 1:
+            return self.add("concat", pieces, shape, axis=axis)
+        return pieces[0]
 
     def _further_output(self, first: str, index: int, tensor: Any) -> str:
         return self.add("output_of", (first,), tuple(tensor.shape), index=index)
@@ -281,19 +286,19 @@ class TensorTrace:
         if known is not None:
             return known
         roots = [self._by_id[root] for root in self._static.get(id(tensor), ())]
-        alike = next((root for root in roots if root.numel() == tensor.numel()), None)
-        if alike is not None:
-            key = self.learned[id(alike)]
-            return key if _storage(alike) == _storage(tensor) else f"{key} (computed)"
+        same_size = next((root for root in roots if root.numel() == tensor.numel()), None)
+        if same_size is not None:
+            key = self.learned[id(same_size)]
+            return key if _storage(same_size) == _storage(tensor) else f"{key} (computed)"
         path = self.stack[-1][0] if self.stack else ""
         return f"{path}.constant{len(self._alive)}".lstrip(".")
 
     def _constant(self, tensor: Any, key: str) -> str:
-        shape = tuple(tensor.shape)
-        if not tensor.is_meta and tensor.numel() <= _SMALL and id(tensor) not in self.buffers:
-            return self.builder.add("constant", (), shape, name=key, source=key, value=nested_tuples(tensor.tolist()))
-        value = self.builder.parameter("value", shape, key, self._array(tensor, exact=True))
-        return self.builder.add("constant", (), shape, name=key, source=key, parameters=(value,))
+        if not tensor.is_meta and tensor.numel() <= SMALL and id(tensor) not in self.buffers:
+            shown = nested_tuples(tensor.tolist())
+            return self.builder.add("constant", (), tensor.shape, name=key, source=key, value=shown)
+        value = self.builder.parameter("value", tensor.shape, key, self._array(tensor, exact=True))
+        return self.builder.leaf("constant", value, name=key, source=key)
 
     def _array(self, tensor: Any, *, exact: bool = False) -> Array | None:
         if not self.builder.keep_weights or tensor.is_meta:
