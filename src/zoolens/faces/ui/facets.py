@@ -30,10 +30,15 @@ class Facet(Answer):
 
 def facet_of(name: str, counts: Mapping[str, int], chosen: Collection[str]) -> Facet:
     """The most frequent values, and those that are chosen whether or not anything has them."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    shown = dict(ordered[:MOST_VALUES]) | {value: counts.get(value, 0) for value in chosen}
-    listed = sorted(shown.items(), key=lambda item: (-item[1], item[0]))
-    return Facet(name=name, values=[FacetValue(value=value, count=number) for value, number in listed])
+    shown = dict(_most_frequent_first(counts)[:MOST_VALUES])
+    for value in chosen:
+        shown[value] = counts.get(value, 0)
+    values = [FacetValue(value=value, count=number) for value, number in _most_frequent_first(shown)]
+    return Facet(name=name, values=values)
+
+
+def _most_frequent_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +59,10 @@ class FacetColumn:
 
     def counts(self, mask: Mask) -> dict[str, int]:
         """How many of these rows have each value; values that none has are left out."""
-        counted = np.bincount(self.codes[mask[self.rows]], minlength=len(self.values)).tolist()
-        return {value: count for value, count in zip(self.values, counted, strict=True) if count}
+        codes = self.codes[mask[self.rows]]
+        counted = np.bincount(codes, minlength=len(self.values)).tolist()
+        by_value = zip(self.values, counted, strict=True)
+        return {value: count for value, count in by_value if count}
 
 
 def facet_column(values_of_rows: Iterable[Sequence[str]]) -> FacetColumn:

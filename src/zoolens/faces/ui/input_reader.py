@@ -191,7 +191,8 @@ class InputReader:
 
 def _check_places(whose: str, count: int, indices: Sequence[int]) -> None:
     if any(not 0 <= index < count for index in indices):
-        raise NotFound(f"{whose[:1].upper()}{whose[1:]} has {count:,} inputs; they are counted from 0.")
+        owner = whose[:1].upper() + whose[1:]
+        raise NotFound(f"{owner} has {count:,} inputs; they are counted from 0.")
 
 
 class _OpenData:
@@ -274,8 +275,12 @@ def _kind(allowed: Sequence[Path]) -> WorkerKind:
 
 def _shown(about: Mapping[str, Any], pictures: Mapping[str, Any]) -> ShownInput:
     """A copy of what the process has sent. ValueError: that is no picture."""
-    index, sent = int(about["index"]), pictures.get(str(about["index"]))
-    png = None if sent is None else sent.tobytes()
-    if png is not None and (not png.startswith(_PNG) or len(png) > _LARGEST):
+    index = int(about["index"])
+    name, words = str(about["name"])[:_WORDS], str(about["words"])[:_WORDS]
+    sent = pictures.get(str(about["index"]))
+    if sent is None:
+        return ShownInput(index, name, words, None)
+    png = sent.tobytes()
+    if not png.startswith(_PNG) or len(png) > _LARGEST:
         raise ValueError("something that is no picture")
-    return ShownInput(index, str(about["name"])[:_WORDS], str(about["words"])[:_WORDS], png)
+    return ShownInput(index, name, words, png)

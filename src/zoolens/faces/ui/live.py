@@ -159,9 +159,12 @@ class LiveModels:
         """What a classifier says of an image: its `most` most probable classes."""
         with self._used(model, runtime or "", "image") as (opened, is_new):
             batch = np.ascontiguousarray(opened.prepare(pixels)[np.newaxis])
-            raw, seconds = self._predicted(opened, {opened.session.inputs[0].name: batch})
-            classes = _best(opened, _finite(opened.scores(raw)[0], "image"), most)
-            return LiveAnswer(opened.placement.entry.full_ref, opened.runtime, classes, seconds, is_new)
+            name = opened.session.inputs[0].name
+            raw, seconds = self._predicted(opened, {name: batch})
+            scores = _finite(opened.scores(raw)[0], "image")
+            classes = _best(opened, scores, most)
+            ref = opened.placement.entry.full_ref
+            return LiveAnswer(ref, opened.runtime, classes, seconds, is_new)
 
     def answer_texts(self, model: str, runtime: str | None, texts: Sequence[str], most: int) -> LiveTexts:
         """What a model says of each of some texts, which are given to it one at a time."""
@@ -294,9 +297,11 @@ def _finite(values: NDArray[np.float32], given: str) -> NDArray[np.float32]:
 
 
 def _best(opened: _Opened, scores: NDArray[np.float32], most: int) -> tuple[ClassScore, ...]:
-    best = np.argsort(-scores, kind="stable")[:most]
-    return tuple(ClassScore(int(index), _label(opened.labels, int(index)), float(scores[index])) for index in best)
+    best: list[int] = np.argsort(-scores, kind="stable")[:most].tolist()
+    return tuple(ClassScore(index, _label(opened.labels, index), float(scores[index])) for index in best)
 
 
 def _label(labels: tuple[str, ...] | None, index: int) -> str:
-    return labels[index] if labels is not None and index < len(labels) else ""
+    if labels is None or index >= len(labels):
+        return ""
+    return labels[index]

@@ -7,7 +7,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
@@ -49,7 +49,7 @@ def answer_schemas() -> dict[str, Any]:
 
 
 def _schemas() -> tuple[dict[str, Any], dict[Any, dict[str, Any]]]:
-    declared = [endpoint for resource in endpoints().values() for endpoint in resource]
+    declared = list(chain.from_iterable(endpoints().values()))
     answers = {endpoint.answer for endpoint in declared if issubclass(endpoint.answer, Answer)}
     ordered = sorted(answers, key=lambda answer: answer.__name__)
     if len({answer.__name__ for answer in ordered}) < len(ordered):

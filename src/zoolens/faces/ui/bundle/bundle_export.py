@@ -153,9 +153,14 @@ def _check_queries(context: Context, chosen: BundleContents) -> None:
 
 def _origins(context: Context, chosen: BundleContents) -> Iterator[Mapping[str, Any]]:
     """What runs and jobs say of the places of their models and data."""
-    yield from (run.origin for run in runs_of_context(context))
-    yield from (job.asked() for job in (*chosen.audits, *chosen.divergences))
-    yield from ({"data": origin} for job in chosen.divergences if (origin := printed_by(job).get("origin")))
+    for run in runs_of_context(context):
+        yield run.origin
+    for job in (*chosen.audits, *chosen.divergences):
+        yield job.asked()
+    for job in chosen.divergences:
+        origin = printed_by(job).get("origin")
+        if origin:
+            yield {"data": origin}
 
 
 def _write_explorer(folder: Path) -> None:

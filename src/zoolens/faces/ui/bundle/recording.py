@@ -95,10 +95,12 @@ class BundleRecorder:
     def key(self, endpoint: Endpoint, parameters: Parameters) -> str:
         """How the browser names a request: the parameters that are not the defaults, in the order of their names."""
         defaults = _defaults(endpoint)
-        values = {name: _plain(value) for name, value in parameters.items() if value not in (None, "", [])}
-        values = {name: value for name, value in values.items() if value != _plain(defaults.get(name))}
-        named = {name: self.redaction.text(value) for name, value in values.items()}
-        return json.dumps(dict(sorted(named.items())), ensure_ascii=False, separators=(",", ":"))
+        named: dict[str, str] = {}
+        for name, value in sorted(parameters.items()):
+            plain = "" if value in (None, "", []) else _plain(value)
+            if plain and plain != _plain(defaults.get(name)):
+                named[name] = self.redaction.text(plain)
+        return json.dumps(named, ensure_ascii=False, separators=(",", ":"))
 
     def asked(self, endpoint: Endpoint, parameters: Parameters) -> Any:
         """The answer as plain data, a file, or what the API says instead of an answer. Nothing is left out of it yet:

@@ -99,7 +99,9 @@ class Redaction:
 
 def _folders() -> Iterator[Path]:
     """Folders of this user that may stand in a text in a way that is not seen to be a path."""
-    yield from (folder for folder in (data_dir(), cache_dir(), Path.home(), Path.cwd()) if len(folder.parts) > 1)
+    for folder in (data_dir(), cache_dir(), Path.home(), Path.cwd()):
+        if len(folder.parts) > 1:
+            yield folder
 
 
 def _names() -> Iterator[tuple[str, str]]:

@@ -195,8 +195,10 @@ LISTINGS: Final[Mapping[str, Listing]] = {
 
 
 def _run_sorts(context: Context, _: Parameters) -> list[str]:
-    names = [f"{metric}@{scope}" if scope else metric for metric, scope in figures_stored(context.store)]
-    return [f"{sign}{name}" for name in ("created", *names) for sign in ("", "-")]
+    names = ["created"]
+    for metric, scope in figures_stored(context.store):
+        names.append(f"{metric}@{scope}" if scope else metric)
+    return [f"{sign}{name}" for name in names for sign in ("", "-")]
 
 
 def _levels(context: Context, parameters: Parameters) -> list[str]:

@@ -13,15 +13,22 @@ _LEAST_PARTS: Final = 3  # of a folder that is searched for: "/", and two names
 def paths_in(text: str) -> Iterator[Path]:
     """The absolute paths in a text such as "/data/x" or "npz:/data/x.npz?classes=%2Fdata%2Fnames.txt"."""
     place, _, options = text.partition("?")
-    named = (place, place.partition(":")[2], *(value for _, value in parse_qsl(options)))
-    yield from (path for path in map(Path, named) if path.is_absolute())
+    values = [value for _, value in parse_qsl(options)]
+    without_kind = place.partition(":")[2]
+    for named in (place, without_kind, *values):
+        path = Path(named)
+        if path.is_absolute():
+            yield path
 
 
 def private_folders(origins: Iterable[Mapping[str, Any]]) -> set[Path]:
     """The folders that origins of runs name, and those above them: names of customers and projects, often. Whoever
     looks for paths in a text alone cannot tell where one ends that has spaces in it."""
-    paths = {path for origin in origins for text in _texts(origin) for path in paths_in(text)}
-    folders = {folder for path in paths for folder in (path, *path.parents)}
+    folders: set[Path] = set()
+    for origin in origins:
+        for text in _texts(origin):
+            for path in paths_in(text):
+                folders |= {path, *path.parents}
     return {folder for folder in folders if len(folder.parts) >= _LEAST_PARTS}
 
 

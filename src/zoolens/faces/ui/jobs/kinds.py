@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -229,8 +229,13 @@ KINDS: tuple[type[JobParameters], ...] = (
 JobName = Literal["evaluate", "audit", "compare", "trace", "peaks", "diverge", "network", "explain", "query"]
 
 
+_NAMED: Final = 3  # models that the title of a job names; the rest is counted
+
+
 def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    shown = ", ".join(names[:_NAMED])
+    more = len(names) - _NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _options(**chosen: str | int | bool | Sequence[str] | None) -> list[str]:

@@ -149,7 +149,8 @@ def _by_gravity(facet: Facet) -> Facet:
 
 
 def _text(finding: Mapping[str, Any]) -> str:
-    parts = (finding["title"], finding["rule"], finding["architecture"], *finding["models"], *finding["evidence"])
+    parts = [finding[name] for name in ("title", "rule", "architecture")]
+    parts += [*finding["models"], *finding["evidence"]]
     return "\n".join(map(str, parts)).casefold()
 
 

@@ -183,8 +183,10 @@ def _asked(context: Context, text: str) -> _Asked:
 
 
 def _problem(error: ZoolensError, text: str = "") -> Problem:
-    place = (error.start, error.end) if isinstance(error, QueryError) else (0, len(text))
-    return Problem(message=error.message, hint=error.hint or "", start=place[0], end=place[1])
+    start, end = 0, len(text)
+    if isinstance(error, QueryError):
+        start, end = error.start, error.end
+    return Problem(message=error.message, hint=error.hint or "", start=start, end=end)
 
 
 def choose(context: Context, query: ChooseQuery) -> ChoiceAnswer:
@@ -212,7 +214,9 @@ def choose(context: Context, query: ChooseQuery) -> ChoiceAnswer:
 
 def _choice(asked: _Asked, x: str, y: str, size: str, **settings: Any) -> Choice:
     names: dict[str, Any] = {"x": x, "y": y, "size": size or None, **settings}
-    return index_choice(asked.index, **names) if asked.answer is None else answer_choice(asked.answer, **names)
+    if asked.answer is None:
+        return index_choice(asked.index, **names)
+    return answer_choice(asked.answer, **names)
 
 
 def _verdict(asked: _Asked, choice: Choice) -> str:
@@ -250,9 +254,13 @@ def _hidden(matches: Sequence[Match], choice: Choice) -> str:
     """Models of an answer that are in no picture, and why; the first few by name."""
     axes = " or ".join(respect.metric for respect in (choice.x, choice.y) if respect is not None)
     lacking = f"its {axes} is not known" if axes else "no figure of it is known"
-    words = [f"{_name(match)} ({lacking if match.runtime else 'never run here'})" for match in matches[:_HIDDEN]]
+    words = []
+    for match in matches[:_HIDDEN]:
+        reason = lacking if match.runtime else "never run here"
+        words.append(f"{_name(match)} ({reason})")
     more = len(matches) - _HIDDEN
-    return ", ".join(words) + (f" and {more:,} more" if more > 0 else "")
+    rest = f" and {more:,} more" if more > 0 else ""
+    return ", ".join(words) + rest
 
 
 def _metrics(asked: _Asked) -> list[str]:
@@ -281,8 +289,15 @@ def chosen(context: Context, query: ChosenQuery) -> ChosenRows:
 
 
 def _inside(point: Point, query: ChosenQuery) -> bool:
-    ranges = ((point.x, query.x_low, query.x_high), (point.y, query.y_low, query.y_high))
-    return all((low is None or value >= low) and (high is None or value <= high) for value, low, high in ranges)
+    across = _within(point.x, query.x_low, query.x_high)
+    upwards = _within(point.y, query.y_low, query.y_high)
+    return across and upwards
+
+
+def _within(value: float, low: float | None, high: float | None) -> bool:
+    if low is not None and value < low:
+        return False
+    return high is None or value <= high
 
 
 def _sorted(points: list[Point], sort: str, asked: _Asked, choice: Choice) -> list[Point]:
@@ -319,13 +334,17 @@ def _equal_words(answer: QueryAnswer) -> Iterator[tuple[str, str]]:
 
 def _guessed(context: Context, points: Sequence[Point]) -> set[str]:
     """The keys of rows whose accuracy rests on guesses."""
-    runs = context.store.runs_of([point.key for point in points if point.runtime is not None])
+    measured = [point.key for point in points if point.runtime is not None]
+    runs = context.store.runs_of(measured)
     return {run.id for run in runs if guessed_of(run)}
 
 
 def _marks(respect: Respect | None, *, disturbed: bool, guessed: bool) -> str:
     judges = respect is not None and respect.column.partition("@")[0] in ABOUT_CLASSES
-    return f"{' (disturbed)' if disturbed else ''}{' (guessed)' if guessed and judges else ''}"
+    marks = " (disturbed)" if disturbed else ""
+    if guessed and judges:
+        marks += " (guessed)"
+    return marks
 
 
 def _row(point: Point, choice: Choice, equal: str, *, guessed: bool) -> ChosenRow:

@@ -141,8 +141,10 @@ def flips(context: Context, query: FlipsQuery) -> FlipPage:
 
 
 def _flipped(row: Mapping[str, Any]) -> FlippedInput:
+    # A negative number is the store's mark for "no class".
     classes = {name: row[name] if row[name] >= 0 else None for name in ("label", "a", "b")}
-    apart = "not finite" if row["error"] is None else f"{row['error']:.2g}"
+    error = row["error"]
+    apart = "not finite" if error is None else f"{error:.2g}"
     return FlippedInput(index=row.get("index"), input=row["input"], apart=apart, **classes)
 
 

@@ -69,7 +69,9 @@ class JobProgress(Answer):
 
 def jobs(context: Context, query: Paged, kind: str | None = None) -> JobList:
     """The jobs of one kind, or of all."""
-    folders = [folder for folder in context.jobs.jobs() if kind is None or folder.asked().get("kind") == kind]
+    folders = context.jobs.jobs()
+    if kind is not None:
+        folders = [folder for folder in folders if folder.asked().get("kind") == kind]
     return JobList(total=len(folders), rows=[job_of(folder) for folder in folders[query.page]])
 
 

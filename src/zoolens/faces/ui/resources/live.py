@@ -168,8 +168,9 @@ def _shown_class(score: ClassScore) -> LiveClass:
 
 
 def offered(context: Context, query: OfferedQuery) -> Offered:
-    rows = [row for row in context.models.models().rows if row.entry is not None and _takes(row.entry, query.takes)]
-    fitting = [row for row in rows if query.q.lower() in row.ref.lower()]
+    part = query.q.lower()
+    named = [row for row in context.models.models().rows if part in row.ref.lower()]
+    fitting = [row for row in named if row.entry is not None and _takes(row.entry, query.takes)]
     measured = (row for row in fitting if row.runs)
     here = (row for row in fitting if not row.runs and row.weights == Weights.PRESENT.value)
     return Offered(models=[row.ref for row in islice(chain(measured, here), query.limit)])

@@ -123,7 +123,10 @@ def find_model(context: Context, ref: str) -> tuple[ModelRow, Entry | None]:
 
 
 def _quoted(name: str) -> str:
-    return name if all(sign.isalnum() or sign in "_-.:/@+" for sign in name) else "'" + name.replace("'", "''") + "'"
+    if all(sign.isalnum() or sign in "_-.:/@+" for sign in name):
+        return name
+    doubled = name.replace("'", "''")
+    return f"'{doubled}'"
 
 
 def _claim(claim: ClaimBeside) -> ClaimItem:
@@ -133,18 +136,24 @@ def _claim(claim: ClaimBeside) -> ClaimItem:
 
 
 def _measured_words(value: float, low: float | None, high: float | None, unit: str) -> str:
-    interval = "" if low is None or high is None else f" [{amount(low, unit)}, {amount(high, unit)}]"
-    return f"{amount(value, unit)}{interval}"
+    words = amount(value, unit)
+    if low is None or high is None:
+        return words
+    return f"{words} [{amount(low, unit)}, {amount(high, unit)}]"
 
 
 def _namesakes(context: Context, row: ModelRow) -> list[Namesake]:
     """Models of the same name in other places, and of the architecture that the name claims."""
-    rows, own, architecture = context.models.models().rows, last_part(row.name).lower(), claimed_architecture(row.name)
+    rows = context.models.models().rows
+    own = last_part(row.name).lower()
+    architecture = claimed_architecture(row.name)
     kin = claiming((other.name for other in rows), architecture) if architecture else set()
-    others = [
-        other for other in rows if other.ref != row.ref and (last_part(other.name).lower() == own or other.name in kin)
-    ]
-    others.sort(key=lambda other: (last_part(other.name).lower() != own, -other.runs, other.ref))
+
+    def has_name(other: ModelRow) -> bool:
+        return last_part(other.name).lower() == own
+
+    others = [other for other in rows if other.ref != row.ref and (has_name(other) or other.name in kin)]
+    others.sort(key=lambda other: (not has_name(other), -other.runs, other.ref))
     return [Namesake.of(other, params_words=count(other.params)) for other in others[:MOST_NAMESAKES]]
 
 

@@ -143,8 +143,10 @@ Found = tuple[Places, list[Facet]]
 
 
 def _key(query: ModelsQuery) -> tuple[tuple[str, ...], Chosen]:
-    chosen = tuple((name, frozenset(getattr(query, name))) for name in _FACETS if getattr(query, name))
-    return tuple(query.q.lower().split()), chosen
+    words = tuple(query.q.lower().split())
+    asked = {name: frozenset(getattr(query, name)) for name in _FACETS}
+    chosen = tuple((name, values) for name, values in asked.items() if values)
+    return words, chosen
 
 
 def _search(known: Models, key: tuple[tuple[str, ...], Chosen]) -> Found:
