@@ -11,6 +11,7 @@ from zoolens.base.public.lazy_names import public_names
 
 if TYPE_CHECKING:
     from zoolens.training.pairs.data.opening import DataChoice as DataChoice
+    from zoolens.training.pairs.data.recording import record as record
     from zoolens.training.port.port_check import check as check
     from zoolens.training.port.scaffolds.scaffolding import scaffold as scaffold
     from zoolens.training.port.training.paired import train as train
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "check": "zoolens.training.port.port_check:check",
+    "record": "zoolens.training.pairs.data.recording:record",
     "move_weights": "zoolens.training.port.weights:move_weights",
     "scaffold": "zoolens.training.port.scaffolds.scaffolding:scaffold",
     "train": "zoolens.training.port.training.paired:train",

@@ -51,7 +51,7 @@ class StreamRequest:
 @contextmanager
 def record(
     data: Any,
-    inputs: Sequence[InputShape],
+    inputs: Sequence[str | InputShape],
     *,
     epochs: int,
     seeds: int = 1,
@@ -65,10 +65,12 @@ def record(
     timeout: float = TIMEOUT,
     progress: Progress | None = None,
 ) -> Iterator[RecordedStream]:
-    """The stream that both sides replay. Without a `folder` it is gone afterwards; a `folder` that holds a finished
-    recording of the same data is replayed, and the user's code is not run again."""
+    """Record the stream that both sides of a pair replay. Without a `folder` it is gone afterwards; a `folder` that
+    holds a finished recording of the same data is replayed, and the user's code is not run again. `inputs`: one shape
+    for each input, such as "3x32x32"."""
+    shapes = [InputShape.parse(given) if isinstance(given, str) else given for given in inputs]
     plan = RecordingPlan(epochs, seeds, batch_size, epoch_steps, augmentation)
-    request = StreamRequest(data, inputs, plan, test_data, order, limit, timeout)
+    request = StreamRequest(data, shapes, plan, test_data, order, limit, timeout)
     with recorded(request, folder, progress) as stream:
         yield stream
 
