@@ -314,7 +314,7 @@ def agreement_data(agreement: PortAgreement) -> dict[str, Any]:
 
 
 def _finite(data: Any) -> Any:
-    """The same with None for what is infinite or not known, which JSON has no number for."""
+    """Replaces numbers that are infinite or not known by None: JSON has no number for them."""
     if isinstance(data, dict):
         return {key: _finite(value) for key, value in data.items()}
     if isinstance(data, list | tuple):

@@ -114,7 +114,7 @@ def _label_conflicts(store: Store, contents: Contents) -> Iterator[str]:
 
 
 def _trained(store: Store, contents: Contents, trial: TrialFacts, facts: ExportedSide) -> TrainedSide | None:
-    """The same training, if another trial of the store has it."""
+    """Returns this training if another trial of the store has it already."""
     if facts.recipe is None:
         return None
     return side_done(

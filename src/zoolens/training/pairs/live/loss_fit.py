@@ -37,7 +37,7 @@ class FittedLoss:
     labels: Literal["classes", "one-hot", "numbers"] = "classes"
 
     def settings(self) -> dict[str, Setting]:
-        """Returns the settings by the names of `base.SETTINGS`."""
+        """Returns the settings by the names of `live_training.SETTINGS`."""
         words = {"mean": "mean", "sum": "sum", "samples": "sum of outputs, mean of samples"}[self.reduction]
         settings: dict[str, Setting] = {
             "loss.name": TWICE if self.takes.startswith("scores,") else self.kind,

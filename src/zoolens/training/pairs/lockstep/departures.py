@@ -1,4 +1,4 @@
-"""The same steps by two networks from the same weights, as often as asked, and where the second first leaves the first.
+"""Two networks take the same steps from the same weights, and the first quantity in which B departs from A is found.
 
 How far rounding alone may move a quantity is measured: each network also takes the steps with weights and inputs that
 are disturbed by some roundings, and with the samples of each batch in another order. A quantity that moves by its own
@@ -52,20 +52,19 @@ class Departure:
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """All quantities of a run of B beside A's: how many, those that tell nothing, how many layers have their answers
-    among them, and the first departure. `weights_agree`: no tensor and no statistic of a norm departs, and those whose
-    gradients or moments do depart have changed by more than rounding. `tells`: some tensor is not lost in rounding.
-    `changed`: tensors that some step changes by more than rounding. `lost`: tensors and statistics that rounding alone
-    moves by their size at every compared step; those whose gradient is nothing but rounding, such as a bias before a
-    norm, are not among them, as long as the loss can be told."""
+    """All quantities of a run of B beside A's."""
 
     quantities: int
-    blind: int
-    layers: int
-    departure: Departure | None
+    blind: int  # those that rounding alone moves by their size
+    layers: int  # how many have their activations among the quantities
+    departure: Departure | None  # the first
+    # No tensor and no statistic of a norm departs, and those whose gradients or moments do depart have changed by more
+    # than rounding.
     weights_agree: bool
-    tells: bool
-    changed: frozenset[str] = frozenset()
+    tells: bool  # some tensor is not lost in rounding
+    changed: frozenset[str] = frozenset()  # tensors that some step changes by more than rounding
+    # Tensors and statistics that rounding alone moves by their size at every compared step. As long as the loss can be
+    # told, those whose gradient is nothing but rounding, such as a bias before a norm, are not among them.
     lost: tuple[str, ...] = ()
 
 

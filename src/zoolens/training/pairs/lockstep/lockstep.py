@@ -36,32 +36,28 @@ STEPS: Final = (1, 2, 10)
 
 @dataclass(frozen=True)
 class Lockstep:
-    """`causes`: each with where B leaves A while all causes before it are switched; the last may be unproved. `unseen`:
-    settings that differ and that no departure was traced to. `unlearned`: tensors that only one side learns.
-    `structure`: differences of the two networks' graphs, in words. `quantities` and `blind`: how many were compared,
-    and how many of those tell nothing, in B as it is; `layers`: how many have their answers among them. `tells`: some
-    tensor is not lost in rounding. `only_counted`: the first departure where the weights agree all the same: a
-    regulariser in the loss here and in the optimizer there trains the same network. `doubtful`: the first departure
-    that nothing explains and that is beyond its floor by no more than MARGIN: from there on all floors were taken as
-    wide, for two frameworks may round a long sum otherwise by more than each does by itself. `lost`: the first compared
-    step at which the loss or a tensor of A is not finite; from there on nothing is told. `coverage`: what the verdict
-    rests on."""
+    """What a comparison of the first steps found: the causes in order, and how much was judged."""
 
     names: tuple[str, str]
     steps: tuple[int, ...]
-    quantities: int
-    blind: int
+    quantities: int  # how many were compared, in B as it is
+    blind: int  # those of them that rounding alone moves by their size
+    # Each with where B departs from A while all causes before it are switched; the last may be unproved.
     causes: tuple[DepartureCause, ...]
-    unseen: tuple[SettingDifference, ...]
-    unlearned: tuple[str, ...]
-    structure: tuple[str, ...]
+    unseen: tuple[SettingDifference, ...]  # settings that differ and that no departure was traced to
+    unlearned: tuple[str, ...]  # tensors that only one side learns
+    structure: tuple[str, ...]  # differences of the two networks' graphs, in words
     without_dropout: bool
-    layers: int
-    tells: bool = True
+    layers: int  # how many have their activations among the quantities
+    tells: bool = True  # some tensor is not lost in rounding
+    # The first departure where the weights agree all the same: a regulariser in the loss here and a weight decay in the
+    # optimizer there train the same network.
     only_counted: Departure | None = None
+    # The first departure that nothing explains and that is beyond its floor by no more than MARGIN. From there on all
+    # floors were as wide: two frameworks may round a long sum otherwise by more than each does by itself.
     doubtful: Departure | None = None
-    lost: int | None = None
-    coverage: Coverage = field(default_factory=Coverage)
+    lost: int | None = None  # the first compared step at which the loss or a tensor of A is not finite
+    coverage: Coverage = field(default_factory=Coverage)  # what the verdict rests on
 
     @property
     def different(self) -> bool:
@@ -105,7 +101,7 @@ def lockstep_of(
     steps: Sequence[int] = STEPS,
     batches_b: Sequence[TrainingBatch] | None = None,
 ) -> Lockstep:
-    """The same for a pair that is open for training; A's weights are those that it has now."""
+    """Compare the first steps of a pair that is open for training, from the weights that A has now."""
     wanted = _checked(steps, min(batches, batches_b or batches, key=len), pair.map)
     a, b = as_trainable(pair.a), as_trainable(pair.b)
     start, before = a.tensors(), b.tensors()
@@ -222,7 +218,7 @@ def _counts_second_biases(setting: SettingDifference, map_: ParameterMap) -> boo
 
 
 def _is_finite(capture: Mapping[str, Array]) -> bool:
-    """Of the loss and the tensors; what a layer answers may be infinite on purpose, as a mask is."""
+    """Whether the loss and all tensors are finite. Activations are not asked: a mask is infinite on purpose."""
     kept = (values for name, values in capture.items() if name == "loss" or name.startswith("tensor/"))
     return all(np.isfinite(values).all() for values in kept)
 

@@ -68,7 +68,7 @@ class TrainableSide(PortSide):
 
     @abstractmethod
     def settings(self) -> dict[str, Setting]:
-        """What decides about training, by the names of `base.SETTINGS`."""
+        """What decides about training, by the names of `live_training.SETTINGS`."""
 
     @abstractmethod
     def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:

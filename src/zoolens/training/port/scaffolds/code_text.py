@@ -24,7 +24,7 @@ def indented(lines: Iterable[str], levels: int = 1) -> list[str]:
 
 
 def fitted(lines: Iterable[str]) -> list[str]:
-    """The same lines, those that are too long broken at the brackets with the most between them."""
+    """Breaks lines that are too long at the brackets with the most between them."""
     return [piece for line in lines for piece in _fitted(line)]
 
 

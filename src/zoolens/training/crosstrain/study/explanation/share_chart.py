@@ -30,7 +30,7 @@ def shares_chart(explanation: Explanation) -> Chart | None:
 
 
 def chart_of_shares(all_shares: Sequence[ShapleyShare], gap: float) -> Chart | None:
-    """The same for shares that were read from somewhere. `gap`: b − a, in accuracy."""
+    """Draws the shares of a gap (b − a, in accuracy), the largest first; None: there are none."""
     shares = all_shares[:MOST_SHARES]
     if not shares:
         return None

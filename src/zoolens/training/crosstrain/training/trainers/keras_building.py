@@ -29,7 +29,7 @@ class Built:
 
     @property
     def probe(self) -> Any:
-        """The same layers in a model that answers what every one of them does, the logits last."""
+        """Returns a model of these layers that outputs every layer's activation, the logits last."""
         import keras
 
         return keras.Model(self.model.inputs, list(self.outputs.values()))

@@ -60,7 +60,7 @@ class Trainer(ABC):
     captures: ClassVar[bool] = False
     # The precision in which it computes what others are compared with in lockstep; a reference also has `answers`.
     reference_precision: ClassVar[Literal["float64"] | None] = None
-    # "module:NAME" of the `graph.importers.base.Importer` that inspects its live objects for `crosstrain diff`. It puts
+    # "module:NAME" of the `importers.importer.Importer` that inspects its live objects for `crosstrain diff`. It puts
     # `diff.facts.SideFacts` into the fact "live" of the graph. None: it cannot be inspected.
     inspector: ClassVar[str | None] = None
     aliases: ClassVar[tuple[str, ...]] = ()  # further names for it in `crosstrain diff`

@@ -16,7 +16,7 @@ SCHEDULE = "a function of the step"
 
 
 def settings(training: JaxTraining) -> dict[str, Setting]:
-    """Reads the settings by the names of `base.SETTINGS`."""
+    """Reads the settings by the names of `live_training.SETTINGS`."""
     regularisation = training.objects.regularisation
     return {
         **_optimizer(training),

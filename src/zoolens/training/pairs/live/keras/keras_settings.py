@@ -23,7 +23,7 @@ _TOLD: Final = ("reduction", "label_smoothing", "from_logits", "axis")  # the ax
 
 
 def settings(training: KerasTraining) -> dict[str, Setting]:
-    """Reads the settings by the names of `base.SETTINGS`."""
+    """Reads the settings by the names of `live_training.SETTINGS`."""
     optimizer = getattr(training.optimizer, "inner_optimizer", training.optimizer)
     rule = keras_rule(optimizer)
     varied = _varied(training.model, optimizer) if rule.varied else ""

@@ -21,7 +21,7 @@ _NONE_IGNORED: Final = -100  # torch's default, which is no class
 
 
 def settings(training: TorchTraining) -> dict[str, Setting]:
-    """Reads the settings by the names of `base.SETTINGS`."""
+    """Reads the settings by the names of `live_training.SETTINGS`."""
     given = training.objects
     optimized = {id(parameter) for group in given.optimizer.param_groups for parameter in group["params"]}
     learned = [parameter for parameter in training.module.parameters() if parameter.requires_grad]
