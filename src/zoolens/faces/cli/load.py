@@ -1,4 +1,4 @@
-"""`zoolens load URL`: put load on a server and say how it bore it."""
+"""`zoolens load URL`: measure latency, throughput and goodput of a server under load."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ class LoadOptions:
 @json_option
 @wide_option
 def command(**options: Any) -> None:
-    """Put load on a model of any server of the Open Inference Protocol V2, and say how it bore it.
+    """Measure latency, throughput and goodput of a model under load, on any server of the Open Inference Protocol V2.
 
     URL is http://host:port or grpc://host:port, with /v2/models/NAME where the server has several models. Latencies
     count from the time at which a request was meant to be sent. If the driver itself is late, the run is marked as

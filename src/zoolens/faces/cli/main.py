@@ -56,7 +56,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Serve": {
         "serve": "Serve models to clients of Triton and KServe (REST and gRPC).",
         "events": "Show when and why a service switched models, and who answered.",
-        "load": "Put load on a server and say how it bore it.",
+        "load": "Measure latency and throughput of a server under load.",
     },
     "Train": {
         "crosstrain": "Train one recipe in several frameworks, and say why they part.",

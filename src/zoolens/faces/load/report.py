@@ -65,7 +65,7 @@ def models_table(results: Results) -> Table:
         Column("answers", "number", keep=8),
         Column("p50", "number", keep=6),
         Column("p99", "number", keep=7),
-        Column("right [95 %]", "number", keep=8),
+        Column("accuracy [95 %]", "number", keep=8),
     )
     return Table("models", columns, tuple(_model_row(row) for row in results.models))
 
@@ -101,8 +101,8 @@ def sentences(run: LoadRun) -> Iterator[str]:
     if results.goodput is not None and results.deadline is not None:
         yield f"Goodput: {share_words(results.goodput)} of all requests were answered within {_s(results.deadline)}."
     if results.accuracy is not None:
-        right, judged = share_words(results.accuracy), results.accuracy.total
-        yield f"Right: {right} of the {judged:,} answers whose inputs have labels."
+        accuracy, judged = share_words(results.accuracy), results.accuracy.total
+        yield f"Accuracy: {accuracy} over the {judged:,} answers whose inputs have labels."
     if len(results.models) > 1:
         yield f"The answering model changed {len(results.switches):,} times."
 
@@ -174,6 +174,6 @@ def _tiles(results: Results) -> Iterator[Tile]:
     if results.goodput is not None:
         yield Tile(f"{100 * results.goodput.value:.2f} %", "goodput", "" if results.goodput.value >= 0.99 else "high")
     if results.accuracy is not None:
-        yield Tile(f"{100 * results.accuracy.value:.1f} %", "of the judged answers are right")
+        yield Tile(f"{100 * results.accuracy.value:.1f} %", "accuracy of the labelled answers")
     lost = results.requests - results.outcomes.get(Outcome.ANSWERED, 0)
     yield Tile(f"{lost:,}", "requests without an answer", "high" if lost else "")
