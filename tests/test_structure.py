@@ -363,7 +363,6 @@ OPEN_CIRCLES = (
     "faces.serving.cluster",
     "faces.ui",
     "findings.comparisons",
-    "findings.graph",
 )
 
 
