@@ -15,6 +15,7 @@ import numpy as np
 from zoolens.findings.graph.importers.constants import Constant, computed
 from zoolens.findings.graph.importers.onnx.arithmetic import ARITHMETIC, activation, dense
 from zoolens.findings.graph.importers.onnx.attention import packed_attention
+from zoolens.findings.graph.importers.onnx.few_bits import few_bits
 from zoolens.findings.graph.importers.onnx.onnx_layers import avg_pool, convolve, learned_parameters, recurrent
 from zoolens.findings.graph.importers.onnx.translation import OnnxCall
 from zoolens.findings.graph.importers.quantised_relu import cut, integer_range
@@ -324,37 +325,6 @@ def _gates(call: OnnxCall, position: int, scale: int) -> Constant | None:
     return Constant(kernel.shape, "float32", kernel.key, load).transposed((0, 2, 1))
 
 
-def _few_bits(call: OnnxCall) -> None:
-    """MatMulNBits: input, the matrix in blocks of a few bits a number, their scales and zero points, order, bias."""
-    packed = call.constant(1)
-    scales = call.constant(2)
-    zeros = call.constant(3)
-    rows = call.get("N", 0)
-    columns = call.get("K", 0)
-    bits = call.get("bits", 4)
-    if packed is None or scales is None or call.given(4) is not None or call.is_computed(5) or bits not in (4, 8):
-        call.unknown("in an order of its own", macs=rows * prod(call.shape(0)))
-        return
-    block = call.get("block_size", 32)
-
-    def load() -> Array:
-        numbers = _unpacked(packed.load(), bits).reshape(rows, -1, block)
-        factor = np.asarray(scales.load(), np.float32).reshape(rows, -1, 1)
-        middle = 1 << (bits - 1) if zeros is None else _unpacked(zeros.load(), bits).reshape(rows, -1, 1)
-        real = (numbers.astype(np.float32) - middle) * factor
-        return real.reshape(rows, -1)[:, :columns]
-
-    dense(call, Constant((rows, columns), "float32", packed.key, load), call.constant(5))
-
-
-def _unpacked(values: Array, bits: int) -> Array:
-    """Numbers of 4 bits lie two in a byte, the lower one first."""
-    flat = np.asarray(values, np.uint8)
-    if bits == 8:
-        return flat
-    return np.stack([flat & 15, flat >> 4], axis=-1)
-
-
 # --- other operators
 
 
@@ -394,7 +364,7 @@ QUANTISED: Final[dict[str, Callable[[OnnxCall], None]]] = {
     "MatMulInteger": _matmul_integer,
     "DynamicQuantizeMatMul": _dynamic_matmul((2, 3), 4),
     "MatMulIntegerToFloat": _dynamic_matmul((3, 5), 6),
-    "MatMulNBits": _few_bits,
+    "MatMulNBits": few_bits,
     "QAttention": _attention,
     "DynamicQuantizeLSTM": _lstm,
 }
