@@ -135,7 +135,7 @@ export interface CompareJob {
   b: string;
 }
 
-/** A class on whose inputs the two runs are not right alike. */
+/** A class on whose inputs the accuracy of the two runs differs. */
 export interface ComparedClass {
   name: string;
   inputs: number;
@@ -866,7 +866,7 @@ export interface RefreshQuery {
 
 }
 
-/** A repetition of the same model on the same data in the same stack. */
+/** A repetition of the same model on the same dataset in the same environment. */
 export interface RunAttempt {
   id: string;
   attempt: number;
@@ -1077,7 +1077,7 @@ export interface SpanDetail {
   to_share: number;
 }
 
-/** One fact about the stacks or the manifests that is not the same. */
+/** One fact about the environments or the manifests that differs. */
 export interface StackChange {
   what: string;
   a: string;

@@ -115,7 +115,7 @@ class InputReader:
         return self.look_into(source, indices, patience=patience)
 
     def look_into(self, source: InputSource, indices: Sequence[int], *, patience: float = _PATIENCE) -> InputsSeen:
-        """The same for inputs of which it is known where they lie, whoever answered them."""
+        """Look at inputs whose source is known, whoever answered them."""
         _check_places(source.whose, source.count, indices)
         try:
             self._check(source)

@@ -47,7 +47,7 @@ class _Inputs:
         return {"fingerprint": self._dataset.fingerprint(), "inputs": len(self._dataset)}
 
     def read(self, request: Message) -> Any:
-        """Inputs by their places. `changed`: the files are no longer those that were opened, and nothing is told."""
+        """Inputs by their places. `changed`: the files are no longer those that were opened; nothing is returned."""
         shown, pictures = [], {}
         for index in request["indices"]:
             about, png = self._shown(index)

@@ -71,9 +71,9 @@ def export_bundle(
     store: Store | str | Path | None = None,
     progress: Progress | None = None,
 ) -> Bundle:
-    """Write the explorer with just these runs, traces, studies, audits, comparisons of two stacks and answers to
-    queries to a folder, which must not exist or be empty. It opens from any web server and from a disk, and appears
-    whole or not at all.
+    """Write the explorer with just these runs, traces, studies, audits, comparisons of two environments and
+    answers to queries to a folder, which must not exist or be empty. It opens from any web server and from a disk, and
+    appears whole or not at all.
 
     `runs`: ids, the beginnings of ids, "last", or names of models with * and ?; `data` and `runtime` narrow the latter.
     `compare`: pairs of runs; without one, all pairs on the same data where they are few. `audits`, `divergences`: ids

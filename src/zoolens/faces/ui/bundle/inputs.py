@@ -30,7 +30,7 @@ _PREDICTIONS: Final = "/runs/{run}/predictions"
 
 @dataclass(frozen=True)
 class _Subject:
-    """A run or a comparison of two stacks whose inputs can be shown."""
+    """A run or a comparison of two environments whose inputs can be shown."""
 
     endpoint: Endpoint
     picture: Endpoint

@@ -31,7 +31,7 @@ Row = Any  # nearly always the fields of an object; some lists have plain texts
 
 
 class SameName(ZoolensError):
-    """Two things that a bundle cannot tell apart."""
+    """Two things that have the same name in a bundle."""
 
 
 @dataclass
@@ -294,7 +294,7 @@ def _plain(value: Any) -> str:
 
 
 def _numbered(rows: list[Row]) -> Iterator[tuple[str, Row]]:
-    """Each row with what tells it from the others: a field, its content, and which of several that are alike it is."""
+    """Each row with what identifies it: a field, its content, and its number among equal rows."""
     seen: dict[str, int] = {}
     for row in rows:
         by = next((name for name in _IDENTITIES if isinstance(row, dict) and name in row), None)

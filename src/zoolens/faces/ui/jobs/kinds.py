@@ -148,7 +148,7 @@ class PeaksJob(JobParameters):
 
 class DivergeJob(_TwoSides):
     name = "diverge"
-    summary = "Say at which layer two stacks part, and why"
+    summary = "Say at which layer two environments diverge, and why"
 
     data: str | None = Field(None, description="None: that of the stored runs.")
     limit: int | None = Field(None, ge=1)

@@ -27,7 +27,7 @@ def check_model(model: str, allowed: Sequence[Path]) -> None:
 
 
 def check_subject(subject: str, allowed: Sequence[Path]) -> None:
-    """The same for who may also name a stored run, or MODEL@RUNTIME."""
+    """Check a model that may also be named by a stored run, or as MODEL@RUNTIME."""
     _check_text(subject)
     if is_run(subject):
         return

@@ -319,7 +319,7 @@ def _sorted(points: list[Point], sort: str, asked: _Asked, choice: Choice) -> li
 
 
 def _equal(asked: _Asked) -> dict[str, str]:
-    """How alike the models of an answer answer, with their bounds, by the key of their rows."""
+    """The agreement of each model of an answer with the reference, with its bound, by the key of its row."""
     if asked.answer is None:
         return {}
     return dict(_equal_words(asked.answer))

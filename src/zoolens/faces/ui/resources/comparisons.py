@@ -59,7 +59,7 @@ class ComparedFigure(Answer):
 
 
 class ComparedClass(Answer):
-    """A class on whose inputs the two runs are not right alike."""
+    """A class on whose inputs the accuracy of the two runs differs."""
 
     name: Shown
     inputs: int
@@ -70,7 +70,7 @@ class ComparedClass(Answer):
 
 
 class StackChange(Answer):
-    """One fact about the stacks or the manifests that is not the same."""
+    """One fact about the environments or the manifests that differs."""
 
     what: Shown
     a: Shown

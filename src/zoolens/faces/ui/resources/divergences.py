@@ -1,4 +1,4 @@
-"""/divergences: at which layer two stacks part, and why. Each is a job, and what it found is kept with the job."""
+"""/divergences: at which layer two environments diverge, and why. Each is a job, which keeps what it found."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNKNOWN: Final = InputsSeen(
 
 
 def divergences(context: Context, query: Paged) -> JobList:
-    """Comparisons of two stacks that were started from the explorer, newest first."""
+    """Comparisons of two environments that were started from the explorer, newest first."""
     return jobs(context, query, _KIND)
 
 
@@ -189,9 +189,9 @@ def _source(context: Context, job_id: str) -> InputSource | None:
 
 
 ENDPOINTS: Final = (
-    Endpoint("/divergences", "Comparisons of two stacks, newest first", divergences),
-    Endpoint("/divergences/{id}", "Where two stacks part, and why", divergence),
-    Endpoint("/divergences/{id}/flips", "Inputs that two stacks answer differently", flips),
+    Endpoint("/divergences", "Comparisons of two environments, newest first", divergences),
+    Endpoint("/divergences/{id}", "Where two environments diverge, and why", divergence),
+    Endpoint("/divergences/{id}/flips", "Inputs that two environments answer differently", flips),
     Endpoint("/divergences/{id}/inputs", "Inputs of a comparison, as far as they can be seen", flip_inputs),
     Endpoint("/divergences/{id}/inputs/{index}", "One input of a comparison as a small image", flip_picture),
 )

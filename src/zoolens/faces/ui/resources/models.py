@@ -33,9 +33,9 @@ class ModelsQuery(Paged):
 
     q: str = Field("", max_length=_LONGEST_SEARCH, description="Words that the name, description, … must all hold.")
     zoo: list[str] = Field([], description="Names of zoos.")
-    task: list[str] = Field([], description="Tasks; an empty text means that it is not told.")
+    task: list[str] = Field([], description="Tasks; an empty text means unknown.")
     format: list[str] = Field([], description="Formats of the files.")
-    licence: list[str] = Field([], description="Licences, in any case; an empty text means that none is told.")
+    licence: list[str] = Field([], description="Licences, in any case; an empty text means unknown.")
     size: list[str] = Field([], description="Numbers of parameters: <1M, 1M-10M, 10M-100M, >100M, or empty.")
     measured: list[Literal["yes", "no"]] = Field([], description="Whether the store has an evaluation.")
     sort: Sort = Field(

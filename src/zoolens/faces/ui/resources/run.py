@@ -51,7 +51,7 @@ class StageItem(Answer):
 
 
 class RunAttempt(Answer):
-    """A repetition of the same model on the same data in the same stack."""
+    """A repetition of the same model on the same dataset in the same environment."""
 
     id: str
     attempt: int
