@@ -1,4 +1,4 @@
-"""ONNX files with one fault each, and re-exports without any: what a comparison of two stacks is tested with.
+"""ONNX files with one fault each, and re-exports without any: what a comparison of two environments is tested with.
 
 A fault is put into the protobuf by the `onnx` package, so that nothing of ours decides what the damaged file says.
 """

@@ -1,6 +1,6 @@
 """How far a computed tensor lies from an exact one, and what that means beside a floor of rounding.
 
-Training in lockstep and the comparison of two stacks layer by layer both measure with this one.
+Training in lockstep and the comparison of two environments layer by layer both measure with this one.
 """
 
 from __future__ import annotations

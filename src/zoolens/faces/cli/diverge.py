@@ -1,4 +1,4 @@
-"""`zoolens diverge A B`: at which layer two stacks part, and why."""
+"""`zoolens diverge A B`: at which layer two environments diverge, and why."""
 
 from __future__ import annotations
 

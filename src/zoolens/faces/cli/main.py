@@ -44,7 +44,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Compare": {
         "compare": "Compare two runs input by input; can gate a CI job.",
         "equiv": "How interchangeable models are, with a guarantee.",
-        "diverge": "Say at which layer two stacks part, and why.",
+        "diverge": "Say at which layer two environments diverge, and why.",
         "disagree": "Show the inputs on which a model and its equivalents disagree.",
         "diff": "Say how two networks differ, in words or as a picture.",
         "segments": "Parts that two networks share; splice one into the other.",

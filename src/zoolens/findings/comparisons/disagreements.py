@@ -178,7 +178,7 @@ def _panel(
 
 
 def _others(store: Store, run: Run, runtime: str | None) -> Iterable[Run]:
-    """One run of each other model on the same data, in the same stack or runtime where there is one."""
+    """Return one run of each other model on the same dataset, in the same environment or runtime if possible."""
     chosen: dict[str, tuple[tuple[bool, bool, int], Run]] = {}
     everyone = probe_runs(store, task=task_of(run), kind=run.kind)
     beside = [other_run for other_run in everyone if other_run.key.dataset == run.key.dataset]

@@ -1,4 +1,4 @@
-"""One figure of a model over time: every run on the same data, by the stack it ran in."""
+"""One figure of a model over time: every run on the same dataset, by environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zoolens.findings.measure.class_order import judged_right
 WIDTH: Final = 640
 MOST_RUNS: Final = 2000
 MOST_STACKS: Final = 8  # with a colour of their own
-_OTHERS: Final = "other stacks"
+_OTHERS: Final = "other environments"
 _CONTENTS: Final = ("its content now", "another content")
 _WORDS: Final = {"top1": "top-1", "top5": "top-5"}
 _FACTORS: Final = {"fraction": (0.01, "%"), "s": (1e-3, "ms"), "B": (1e6, "MB")}
@@ -119,8 +119,10 @@ def _point(run: Run, observed: Observation, value: float, *, current: bool) -> H
 
 
 def history_chart(history: History) -> Chart:
-    """Points with their intervals over time; a colour for each stack, and a square where the name meant another content
-    than it does now. The selection "picked" gives the runs that are chosen."""
+    """Return points with confidence intervals over time, one colour an environment.
+
+    A square marks runs where the name meant another content than now. The selection "picked" has the chosen runs.
+    """
     factor, unit = _FACTORS.get(history.unit, (1.0, history.unit))
     stacks = [name for name, _ in Counter(point.stack for point in history.points).most_common()]
     names = dict(zip(stacks, _without_common_end(stacks), strict=True))

@@ -42,7 +42,7 @@ _ONLY_A, _ONLY_B, _NEITHER, _UNJUDGED = "only A is right", "only B is right", "b
 
 
 def side_names(report: Report) -> tuple[str, str]:
-    """What the two runs are called: by model, with the stack where both are of one model."""
+    """Return the names of the two runs: the model, with the environment where both are of one model."""
     if report.a.ref == report.b.ref:
         a, b = (
             f"{letter}: {bare(run.ref)} in {stack_label(run)}" for letter, run in zip("AB", _runs(report), strict=True)

@@ -1,4 +1,4 @@
-"""How two stacks differ, the differences that can explain different answers first."""
+"""How two environments differ, the differences that can explain different answers first."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _other_kernels(a: Run, b: Run) -> str | None:
 
 
 def _part(run: Run, name: str) -> Mapping[str, Any]:
-    """Part of a stack's identity. A training has conditions instead of options and a machine."""
+    """Return a part of an environment's identity. A training has conditions instead of options and a machine."""
     part: Mapping[str, Any] = run.stack.identity.get(name) or {}
     return part
 

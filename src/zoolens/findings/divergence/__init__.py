@@ -1,1 +1,2 @@
-"""One input, two stacks: at which layer they part, whether that is rounding or a fault, and what removes it."""
+"""One input, two environments: at which layer they diverge, whether that is rounding or a fault, and what removes
+it."""

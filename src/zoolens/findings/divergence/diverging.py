@@ -1,4 +1,4 @@
-"""`diverge`: two sides on the same data, from their answers down to the layer where they part and the cause."""
+"""`diverge`: two sides on the same dataset, from their answers down to the layer where they diverge and the cause."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def diverge(
     allow_code: bool = False,
     progress: Progress | None = None,
 ) -> Divergence:
-    """Compare two stacks on the same inputs: MODEL@RUNTIME:options each, or stored runs, which bring their data along.
+    """Compare two environments on the same inputs: MODEL@RUNTIME:options each, or stored runs with their datasets.
 
     All inputs are answered by both; `examined` of them, the worst, are looked at layer by layer, with at most `memory`
     bytes for the tensors that are compared at a time (the models themselves come on top).

@@ -1,4 +1,4 @@
-"""What a comparison of two stacks has found: where and why they part."""
+"""What a comparison of two environments has found: where and why they diverge."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _moved(names: Sequence[str], classes: Sequence[str]) -> str | None:
 
 
 def with_class_order(stack: StackRecord, order: ClassOrder) -> StackRecord:
-    """The stack of a run whose answers are translated: other answers than before, so another key."""
+    """Return the environment record of a run whose answers are translated: other answers, so another key."""
     if not order.key:
         return stack
     added = {MATCHED: order.key}

@@ -1,4 +1,4 @@
-"""A run's software stack as a requirements lock and a Dockerfile."""
+"""A run's software environment as a requirements lock and a Dockerfile."""
 
 from __future__ import annotations
 

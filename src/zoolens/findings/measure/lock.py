@@ -1,7 +1,7 @@
 """The resolved lock of an evaluation: everything about software and machine that made the numbers.
 
 `identity` is what can change an answer or a time; its fingerprint is part of every run's key, so an upgrade of the
-runtime is a new run and an unrelated package is not. `lock` adds what is needed to build the stack again.
+runtime is a new run and an unrelated package is not. `lock` adds what is needed to build the environment again.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Trace:
 
     @property
     def stack(self) -> str:
-        """Runtime and version, with what sets this stack apart."""
+        """Runtime and version, with the options that are not the default."""
         options = self.run.stack.identity.get("options", {})
         threads = options.get("threads")
         apart = [options.get("mode"), self.run.precision, options.get("device"), threads and _threads_words(threads)]

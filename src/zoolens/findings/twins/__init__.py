@@ -1,1 +1,1 @@
-"""Twins: a model in which parts of another one stand in for its own, exported, run, and measured like any model."""
+"""Stitched models: parts of one network in the place of parts of another, exported, run and measured like any model."""

@@ -26,7 +26,7 @@ def manifest_of(run: Run) -> Mapping[str, Any]:
 
 
 def run_attributes(run: Run) -> dict[str, Attribute]:
-    """The attributes of a run: what its manifest says of the model, and in which stack the model ran."""
+    """The attributes of a run: what its manifest says of the model, and in which environment it ran."""
     manifest = manifest_of(run)
     described = dict(_trained(run)) if run.kind is RunKind.TRAINING else dict(_described(manifest))
     known = {**described, **dict(_identified(run.ref)), "format": run.model.format}

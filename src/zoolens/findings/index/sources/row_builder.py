@@ -1,8 +1,8 @@
-"""Rows from the store: what was observed of every model, in every stack, and nothing besides.
+"""Rows from the store: what was observed of every model, in every environment, and nothing besides.
 
-A model in a stack is one row, whichever data it was measured on: its latency of one run, its size of another. Figures
-about data (accuracy) are taken from the run on the probes; those of other data are named after it: "top1@cifar10".
-Models that were never run are rows where their structure or their zoo's claims are known.
+A model in an environment is one row, whichever dataset it was measured on: its latency of one run, its size of another.
+Figures about data (accuracy) are taken from the run on the probes; those of other data are named after it:
+"top1@cifar10". Models that were never run are rows where their structure or their zoo's claims are known.
 """
 
 from __future__ import annotations

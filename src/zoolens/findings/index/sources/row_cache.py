@@ -1,6 +1,7 @@
 """Rows of measured models, kept from one query to the next: a row is worked out again when one of its runs changed.
 
-What a row is made of: the runs of one model in one stack, the names of the model, the structure that belongs to it.
+What a row is made of: the runs of one model in one environment, the names of the model, the structure that belongs to
+it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from zoolens.findings.index.tables.array_file import read_arrays, write_arrays
 from zoolens.findings.index.tables.row_table import RowTable, table_from, table_of
 from zoolens.findings.index.tables.rows import Row
 
-Group = tuple[str, str]  # fingerprints of a model and a stack
+Group = tuple[str, str]  # fingerprints of a model and an environment
 
 
 @dataclass(frozen=True)
