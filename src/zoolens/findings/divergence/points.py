@@ -171,15 +171,17 @@ def _fit(
     if not isinstance(node, Node) or not isinstance(point, CapturePoint):
         return 0.0
     shape = shapes[point.name]
-    turned = (shape[0], shape[-1], *shape[1:-1]) if len(shape) > 2 else shape
-    if prod(node.shape) != prod(shape[1:]) or node.shape[1:] not in (shape[1:], turned[1:]):
+    channels_first = (shape[0], shape[-1], *shape[1:-1]) if len(shape) > 2 else shape
+    same_size = prod(node.shape) == prod(shape[1:])
+    if not same_size or node.shape[1:] not in (shape[1:], channels_first[1:]):
         return 0.0
     words = f"{point.name} {point.node}".lower()
-    spoken = any(word in words for word in _SPOKEN.get(node.op, (node.op.replace("_", ""),)))
-    whole = point.name == node.source or (
-        node.parameter("bias") is not None and "bias" in words and "without" not in words
-    )
-    return 1.0 + 2 * max(0.0, near.get((node.name, point.name), (0.0, ()))[0]) + 0.2 * spoken + 0.3 * whole
+    usual = _SPOKEN.get(node.op, (node.op.replace("_", ""),))
+    spoken = any(word in words for word in usual)
+    with_bias = node.parameter("bias") is not None and "bias" in words and "without" not in words
+    whole = point.name == node.source or with_bias
+    nearness, _ = near.get((node.name, point.name), (0.0, ()))
+    return 1.0 + 2 * max(0.0, nearness) + 0.2 * spoken + 0.3 * whole
 
 
 def _order(

@@ -19,7 +19,7 @@ from zoolens.findings.divergence.inspection import SideLayer, SideView
 from zoolens.findings.divergence.kernels import kernel_of, profile_of
 from zoolens.findings.divergence.quantisation import dynamic_layers
 from zoolens.findings.divergence.sides import Side, reopened
-from zoolens.findings.graph.ir.model import Array
+from zoolens.findings.graph.ir.model import Array, Graph
 from zoolens.findings.twins.activations import starting_at
 
 _STORED: Final = ("bfloat16", "float16")  # precisions in which tensors are kept
@@ -214,33 +214,41 @@ def _below_float32(reported: str | None, quantised: bool) -> str | None:
 
 
 def lower_precision(view: SideView, faulty: Sequence[str]) -> str | None:
-    """The precision in which a layer was computed, as its numbers show: each of them is one that this precision can
-    hold, or the layer computed from rounded tensors comes much nearer."""
+    """Return the precision in which a layer was computed, as its numbers show.
+
+    Either each of them is one that this precision can hold, or the layer computed from rounded tensors comes much
+    nearer.
+    """
     if not faulty or faulty[0] in grids_of(view.graph):
         return None
     name = faulty[0]
     givers = [giver for giver in view.givers(name) if giver in view.side.points]
     values, _ = view.side.capture(view.feeds, (name, *givers))
+    shown = values[name]
+    numbers = np.count_nonzero(np.isfinite(shown) & (shown != 0))
     for precision in _STORED:
-        numbers = np.isfinite(values[name]) & (values[name] != 0)
-        if is_representable(values[name], precision) and np.count_nonzero(numbers) > 8:
+        if is_representable(shown, precision) and numbers > 8:
             return precision
     given = {giver: values[giver] if giver in values else view.inputs[giver] for giver in view.givers(name)}
     segment = starting_at(view.graph, given, (name,))
-    exact = deviation_of_finite(values[name], exact_value(segment, given, name)).error
+    exact = deviation_of_finite(shown, exact_value(segment, given, name)).error
     # tf32 and float16 keep the same bits of a number of common size: graphics processors have the first.
     for precision in ("bfloat16", "tf32" if view.side.job.options.device != "cpu" else "float16"):
-        weights = {
-            key: rounded(array, precision).astype(np.float64)
-            for node in segment.nodes
-            for key in (tensor.key for tensor in node.parameters if tensor.role == "kernel")
-            if (array := np.asarray(segment.weights[key])).dtype.kind == "f"
-        }
-        lower = replace(segment, weights={**segment.weights, **weights})
+        lower = replace(segment, weights={**segment.weights, **_rounded_kernels(segment, precision)})
         fed = {giver: rounded(value, precision).astype(np.float64) for giver, value in given.items()}
-        if deviation_of_finite(values[name], exact_value(lower, fed, name)).error < exact / 4:
+        if deviation_of_finite(shown, exact_value(lower, fed, name)).error < exact / 4:
             return precision
     return None
+
+
+def _rounded_kernels(graph: Graph, precision: str) -> dict[str, Array]:
+    kernels = {}
+    for node in graph.nodes:
+        for tensor in node.parameters:
+            array = np.asarray(graph.weights[tensor.key]) if tensor.role == "kernel" else None
+            if array is not None and array.dtype.kind == "f":
+                kernels[tensor.key] = rounded(array, precision).astype(np.float64)
+    return kernels
 
 
 def _in_float32(suspect: Suspect) -> tuple[Proof | None, str]:

@@ -143,12 +143,14 @@ def _of_one_model(rows: Sequence[Row], name: str, candidates: Sequence[int]) -> 
         raise ambiguous(name, models)
     newest = max(_version(rows[row]) for row in candidates)
     named = [row for row in candidates if _version(rows[row]) == newest]
-    named = [row for row in named if _is_at(rows[row], name)] or named
-    meant = max(named, key=lambda row: _last_met(rows[row]), default=named[0])
+    here = [row for row in named if _is_at(rows[row], name)]
+    named = here or named
+    meant = max(named, key=lambda row: _last_met(rows[row]))
     contents: dict[tuple[str, str], set[str]] = {}
     for row in named:
         folder, file = _place(rows[row])
-        contents.setdefault((str(folder or ""), str(file or "")), set()).add(rows[row].model)
+        place = str(folder or ""), str(file or "")
+        contents.setdefault(place, set()).add(rows[row].model)
     refuse_other_places(name, rows[meant].ref, contents)
     return [row for row in named if _place(rows[row]) == _place(rows[meant])]
 

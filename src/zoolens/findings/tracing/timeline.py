@@ -176,7 +176,7 @@ def timeline_chart(drawn: Timeline, title: str = "", window: TimelineWindow = WH
 
 
 def bands_chart(bands: Sequence[Band], title: str, window: TimelineWindow = WHOLE) -> Chart:
-    """Several calls below each other, each from its own beginning, on one scale of time."""
+    """Return several calls below each other, each from its own beginning, on one scale of time."""
     longest = max(band.timeline.seconds for band in bands)
     start, end = window.start * longest, max(window.end, window.start + 1e-9) * longest
     unit, factor = next((name, inverse) for name, least, inverse in _UNITS if end - start >= least)
@@ -189,20 +189,27 @@ def bands_chart(bands: Sequence[Band], title: str, window: TimelineWindow = WHOL
             headings.append({"x": start * factor, "y": top + 0.5, "text": band.title})
             top += 1
         visible = [span for span in band.timeline.spans if span.end >= start and span.start <= end]
-        fitting = sorted((span for span in visible if span.lane < MOST_LANES), key=lambda span: -span.seconds)
-        shown = sorted(fitting[: MOST // len(bands)], key=lambda span: span.number)
+        shown = _longest(visible, MOST // len(bands))
         left_out += len(visible) - len(shown)
         rows += [_row(span, place, band, top, (start, end, factor), categories) for span in shown]
         top += min(band.timeline.lanes, MOST_LANES)
+    lines = max(top, 1)
     x = quantity("x", start * factor, end * factor, axis(unit, tickCount=8))
-    y = quantity("y", 0, max(top, 1), None, reverse=True)
+    y = quantity("y", 0, lines, None, reverse=True)
     spec: Spec = {
         "title": heading(title, "; ".join(_notes(bands, left_out))),
         "width": WIDTH,
-        "height": max(top, 1) * ROW,
+        "height": lines * ROW,
         "layer": [*_bars(rows, x, y, categories), _names(rows, x, y), *_headings(headings, x, y)],
     }
     return Chart("timeline", title, spec)
+
+
+def _longest(spans: Sequence[TimelineSpan], most: int) -> list[TimelineSpan]:
+    """Return the longest spans on lanes that are drawn, in the order of time."""
+    fitting = [span for span in spans if span.lane < MOST_LANES]
+    longest = sorted(fitting, key=lambda span: -span.seconds)[:most]
+    return sorted(longest, key=lambda span: span.number)
 
 
 def _notes(bands: Sequence[Band], left_out: int) -> Iterator[str]:

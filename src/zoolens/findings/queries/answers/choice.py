@@ -271,6 +271,11 @@ def _respect(metric: ResolvedMetric, column: NDArray[np.float64], limits: tuple[
     return Respect(metric.name, metric.column, metric.unit, higher_is_better(metric.column), factor, unit, limits)
 
 
+def _cost_sign(metric: ResolvedMetric | None) -> float:
+    """Return the factor that makes less of a figure better."""
+    return -1.0 if metric is not None and higher_is_better(metric.column) else 1.0
+
+
 class _Points:
     """The rows that have both figures, as arrays; a point is made of a row that is drawn."""
 
@@ -282,33 +287,34 @@ class _Points:
         standings: Sequence[Standing],
         reasons: Mapping[str, str],
     ) -> None:
-        first, second = metrics[0], metrics[1]
+        first, second, third = metrics
+        x, y, size = figures
         assert first is not None
         assert second is not None
-        self._index, self._standings, self._reasons = index, standings, reasons
-        x, y = figures[0], figures[1]
         assert x is not None
         assert y is not None
+        self._index, self._standings, self._reasons = index, standings, reasons
         self._x, self._y = x, y
-        self._size = np.full(len(index), np.nan) if figures[2] is None else figures[2]
-        self.placed = np.flatnonzero(np.isfinite(self._x) & np.isfinite(self._y))
-        self._signs = [-1.0 if higher_is_better(metric.column) else 1.0 for metric in (first, second)]
-        size_sign = -1.0 if metrics[2] is not None and higher_is_better(metrics[2].column) else 1.0
+        self._size = np.full(len(index), np.nan) if size is None else size
+        self.placed = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+        axes = (first, second)
         table = index.rows.figures
-        self._intervals = [table.interval(metric.column) for metric in (first, second)]
-        measured = [metric.derived | table.measured(metric.column) for metric in (first, second)]
-        self._measured = np.asarray(measured[0] & measured[1], np.bool_)
-        self._disturbed = [table.disturbed(metric.column) for metric in (first, second)]
+        self._intervals = [table.interval(metric.column) for metric in axes]
+        self._disturbed = [table.disturbed(metric.column) for metric in axes]
+        known_x, known_y = (metric.derived | table.measured(metric.column) for metric in axes)
+        self._measured = np.asarray(known_x & known_y, np.bool_)
+        # Claimed and estimated figures neither are on the front nor push others off it.
         judged = np.zeros(len(index), np.bool_)
         judged[self.placed] = self._measured[self.placed]
-        costs = np.stack([self._signs[0] * self._x, self._signs[1] * self._y, size_sign * self._size], axis=1)
+        signs = [_cost_sign(metric) for metric in axes]
+        costs = np.stack([signs[0] * x, signs[1] * y, _cost_sign(third) * self._size], axis=1)
         costs[~judged] = np.nan
         self._front, self._front_with_size = front(costs[:, :2]), front(costs)
-        low_high = []
-        for sign, ends in zip(self._signs, self._intervals, strict=True):
-            low, high = ends if sign > 0 else (-ends[1], -ends[0])
-            low_high.append((np.where(judged, low, np.nan), np.where(judged, high, np.nan)))
-        self._beaten = clearly_beaten(*low_high)
+        intervals = []
+        for sign, (low, high) in zip(signs, self._intervals, strict=True):
+            ends = (low, high) if sign > 0 else (-high, -low)
+            intervals.append((np.where(judged, ends[0], np.nan), np.where(judged, ends[1], np.nan)))
+        self._beaten = clearly_beaten(*intervals)
 
     def drawn(self, most: int | None) -> list[Point]:
         """All placed rows, or of very many those that matter and a sample of the others; those that matter last, so

@@ -29,32 +29,29 @@ _BOUNDS: Final = ("compute", "memory")
 
 
 def roofline_chart(roofline: Roofline) -> Chart:
+    trace, peaks = roofline.trace, roofline.peaks
     points = [layer for layer in roofline.layers if layer.flops and layer.moved_bytes and layer.seconds]
     precisions = sorted({layer.precision for layer in points}) or ["float32"]
-    peaks = {name: roofline.peaks.flops.get(name) or roofline.peaks.flops["float32"] for name in precisions}
+    ceilings = {name: peaks.flops.get(name) or peaks.flops["float32"] for name in precisions}
+    highest = max(ceilings.values())
     intensities = [layer.intensity for layer in points] or [1.0]
-    ridge = max(peaks.values()) / roofline.bandwidth
+    ridge = highest / roofline.bandwidth
     low, high = min(*intensities, ridge) / 3, max(*intensities, ridge) * 4
-    speeds = [layer.flops_per_second for layer in points] or [min(peaks.values())]
-    bottom, top = min(*speeds, roofline.bandwidth * low) / 2, max(*speeds, *peaks.values()) * 2
+    speeds = [layer.flops_per_second for layer in points] or [min(ceilings.values())]
+    bottom = min(*speeds, roofline.bandwidth * low) / 2 / 1e9
+    top = max(*speeds, highest) * 2 / 1e9
     x = quantity("x", low, high, axis("operations per byte", values=logarithmic_ticks(low, high)), type="log")
-    y = quantity(
-        "y",
-        bottom / 1e9,
-        top / 1e9,
-        axis("GFLOP/s", values=logarithmic_ticks(bottom / 1e9, top / 1e9)),
-        type="log",
-    )
-    layers = [*(_roof(roofline, name, peak, low, high, x, y) for name, peak in peaks.items()), *_points(points, x, y)]
+    y = quantity("y", bottom, top, axis("GFLOP/s", values=logarithmic_ticks(bottom, top)), type="log")
+    layers: list[Spec] = []
+    for name, peak in ceilings.items():
+        layers += _roof(roofline, name, peak, low, high, x, y)
+    layers += _points(points, x, y)
     title = heading(
-        f"Roofline of {roofline.trace.run.ref} in {roofline.trace.runtime}, batch {roofline.trace.batch}",
-        f"{roofline.peaks.title}; the larger a point, the longer the layer takes",
+        f"Roofline of {trace.run.ref} in {trace.runtime}, batch {trace.batch}",
+        f"{peaks.title}; the larger a point, the longer the layer takes",
     )
-    spec: Spec = {"layer": [part for group in layers for part in (group if isinstance(group, list) else [group])]}
-    name = f"roofline-{roofline.trace.run.id[:8]}"
-    return Chart(
-        name, "Layers against the peaks of the machine", {**spec, "title": title, "width": WIDTH, "height": HEIGHT}
-    )
+    spec: Spec = {"layer": layers, "title": title, "width": WIDTH, "height": HEIGHT}
+    return Chart(f"roofline-{trace.run.id[:8]}", "Layers against the peaks of the machine", spec)
 
 
 def _roof(roofline: Roofline, name: str, peak: float, low: float, high: float, x: Spec, y: Spec) -> list[Spec]:
