@@ -110,7 +110,7 @@ def test_nested_layers_meet_at_the_innermost_that_are_known():
 def test_a_runtime_that_does_not_name_operators_is_compared_by_kind_and_that_is_said():
     comparison = compare_traces(A, trace("b", op("conv", 900), op("fc", 40)))
     assert comparison.by == "kind"
-    assert "b does not tell which operators" in " ".join(sentences(comparison))
+    assert "b does not report which operators" in " ".join(sentences(comparison))
     assert comparison_as_data(comparison)["matched_by"] == "kind"
 
 
