@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from typing import ParamSpec, TypeVar
 
 from zoolens.base.errors import WrongArgument, close_names
+from zoolens.base.progress import Silent
 from zoolens.base.public.argument_types import accepted, argument_types, type_words, value_words
 from zoolens.base.public.watching import watched
 
@@ -27,8 +28,7 @@ def public_call(function: Callable[P, R], package: str, name: str) -> Callable[P
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         given = _bound(signature, shown_name, args, kwargs)
         _check(function, shown_name, given)
-        wants_progress = _PROGRESS in signature.parameters
-        if not wants_progress or given.arguments.get(_PROGRESS) is not None:
+        if not _tells_progress(function) or given.arguments.get(_PROGRESS) is not None:
             return function(*args, **kwargs)
         with watched() or nullcontext() as bars:
             kwargs[_PROGRESS] = bars
@@ -68,6 +68,12 @@ def _hint(signature: inspect.Signature, given: Iterable[str]) -> str:
     if close:
         return f"Did you mean {' or '.join(close)}?"
     return f"It takes {', '.join(known)}." if known else "It takes no arguments."
+
+
+def _tells_progress(function: Callable[..., object]) -> bool:
+    """Whether a function takes a `Progress`; under the same name another may take a function to call."""
+    expected = argument_types(function).get(_PROGRESS)
+    return expected is not None and accepted(Silent(), expected)
 
 
 def _check(function: Callable[..., object], name: str, given: inspect.BoundArguments) -> None:

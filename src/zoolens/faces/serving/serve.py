@@ -21,6 +21,8 @@ from zoolens.faces.serving.plane.data_plane import open_plane
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
 from zoolens.faces.serving.serve_request import ServeRequest
 from zoolens.faces.serving.server import Server, check_startable, run
+from zoolens.inventory.catalog.lookup import Model, model_text
+from zoolens.inventory.zoos.zoo import Entry
 
 
 @asynccontextmanager
@@ -50,7 +52,7 @@ async def running(request: ServeRequest, metrics: PlaneMetrics | None = None) ->
 
 @contextmanager
 def serve(
-    models: str | ModelSpec | Sequence[str | ModelSpec] = (),
+    models: Model | ModelSpec | Sequence[Model | ModelSpec] = (),
     *,
     http: int | None = 8000,
     grpc: int | None = 8001,
@@ -71,7 +73,8 @@ def serve(
     options = ServerOptions(
         host=host, http_port=http, grpc_port=grpc, token=token, insecure=insecure, limits=limits or Limits()
     )
-    chosen = [models] if isinstance(models, str | ModelSpec) else list(models)
+    several = [models] if isinstance(models, str | Path | Entry | ModelSpec) else models
+    chosen = [model if isinstance(model, ModelSpec) else model_text(model) for model in several]
     files = [Path(file) for file in services]
     request = ServeRequest(chosen, options, settings or EndpointSettings(), files, memory_limit, store)
     thread = _Thread(request)

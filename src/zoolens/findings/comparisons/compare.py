@@ -31,6 +31,7 @@ from zoolens.findings.comparisons.stacks import StackDifference, likely_cause, s
 from zoolens.findings.comparisons.temperature import Temperature, fitted_temperature
 from zoolens.findings.measure.answers import answering_stage, has_answers
 from zoolens.findings.measure.class_order import judged_right
+from zoolens.findings.measure.named_runs import RunOrModel, run_text
 from zoolens.findings.measure.predictions import Predictions
 from zoolens.inventory.tasks.task import task_named
 
@@ -175,8 +176,8 @@ class Report:
 
 
 def compare(
-    a: str | Path,
-    b: str | Path,
+    a: RunOrModel,
+    b: RunOrModel,
     *,
     runtimes: Sequence[str] | str = (),
     store: Store | str | Path | None = None,
@@ -185,7 +186,7 @@ def compare(
     such), or named by id, id prefix, "last" or "last~1". `runtimes`: one for both, or one for each."""
     named = (runtimes,) if isinstance(runtimes, str) else tuple(runtimes)
     with borrowed_store(store, must_exist=True) as opened:
-        return compare_runs(opened, *choose_pair(opened, str(a), str(b), runtimes=named))
+        return compare_runs(opened, *choose_pair(opened, run_text(a), run_text(b), runtimes=named))
 
 
 def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Report:

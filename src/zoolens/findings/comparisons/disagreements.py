@@ -32,6 +32,7 @@ from zoolens.findings.comparisons.signatures import (
     task_of,
 )
 from zoolens.findings.measure.class_order import data_classes
+from zoolens.findings.measure.named_runs import RunOrModel, run_text
 from zoolens.findings.measure.predictions import renumbered
 from zoolens.inventory.catalog.names import bare
 from zoolens.inventory.tasks.task import task_named
@@ -109,7 +110,7 @@ def readable(name: str) -> str:
 
 
 def disagree(
-    model: str | Path,
+    model: RunOrModel,
     n: int = NEIGHBOURS,
     *,
     data: str | None = None,
@@ -121,7 +122,7 @@ def disagree(
     if n < 1:
         raise ZoolensError(f"{n} models cannot disagree with another.", hint="Ask for one or more.")
     with borrowed_store(store, must_exist=True) as opened:
-        run = _reference(opened, str(model), data, runtime)
+        run = _reference(opened, run_text(model), data, runtime)
         ours = signature_of(opened, run)
         candidates, notes = _candidates(opened, ours, runtime)
         panel, signatures = _panel(opened, ours, candidates[:n])

@@ -38,7 +38,9 @@ from zoolens.findings.comparisons.outcomes import agreement_verdict
 from zoolens.findings.comparisons.runs import measured_pairs
 from zoolens.findings.comparisons.signatures import Signature, signature_of
 from zoolens.findings.comparisons.temperature import fitted_temperature
+from zoolens.findings.measure.named_runs import RunOrModel, run_text
 from zoolens.inventory.catalog.names import is_run
+from zoolens.inventory.datasets.opening import Data, whole_data
 from zoolens.inventory.tasks.task import TOLERANCE
 
 Bound = Literal["paired", "off", "arora"]
@@ -149,10 +151,10 @@ class Equivalence:
 
 
 def equiv(
-    a: str | Path,
-    b: str | Path,
+    a: RunOrModel,
+    b: RunOrModel,
     *,
-    data: str | Path | None = None,
+    data: Data | None = None,
     runtime: str | None = None,
     store: Store | str | Path | None = None,
     confidence: float = CONFIDENCE,
@@ -169,13 +171,14 @@ def equiv(
         raise UnknownName("bound", bound, BOUNDS)
     if not 0 < confidence < 1:
         raise ZoolensError(f"A confidence of {confidence:g} makes no sense.", hint="Give a number such as 0.95.")
-    where = None if data is None else str(data)
+    where = None if data is None else whole_data(data)
+    first, second = run_text(a), run_text(b)
     with borrowed_store(store, must_exist=data is None) as opened:
-        pairs = measured_pairs(opened, str(a), str(b), where, runtime, progress)
-        if str(a) == str(b) and not is_run(str(a)) and all(run_a.id == run_b.id for run_a, run_b in pairs):
+        pairs = measured_pairs(opened, first, second, where, runtime, progress)
+        if first == second and not is_run(first) and all(run_a.id == run_b.id for run_a, run_b in pairs):
             raise ZoolensError(
-                f"{a} has one run on {pairs[0][0].dataset.name}, in {pairs[0][0].stack.runtime}, and a run is no news "
-                "about itself.",
+                f"{first} has one run on {pairs[0][0].dataset.name}, in {pairs[0][0].stack.runtime}, and a run is no "
+                "news about itself.",
                 hint="Evaluate it in another runtime too (`zoolens eval --runtime`), or name another model.",
             )
         alpha = None if bound == "off" else 1 - confidence

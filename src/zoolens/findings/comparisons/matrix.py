@@ -26,6 +26,7 @@ from zoolens.findings.comparisons.contents import changed_notes
 from zoolens.findings.comparisons.linkage import families
 from zoolens.findings.comparisons.runs import formats_read, runs_like, short_names
 from zoolens.findings.comparisons.signatures import Signature, default_dataset, signature_or_reason, task_of
+from zoolens.findings.measure.named_runs import RunOrModel, run_text
 from zoolens.findings.measure.predictions import renumbered
 from zoolens.inventory.catalog.names import bare
 from zoolens.inventory.tasks.task import TOLERANCE, task_named
@@ -63,7 +64,7 @@ class Matrix:
 
 
 def agreement_matrix(
-    models: str | Sequence[str] = "*",
+    models: RunOrModel | Sequence[RunOrModel] = "*",
     data: str | None = None,
     store: Store | str | Path | None = None,
     *,
@@ -75,7 +76,8 @@ def agreement_matrix(
     Without `data`, on the dataset that most of them were run on. Each model once (see `one_each`); with `runtime`
     (a pattern: "*" for all) once in every runtime that it fits.
     """
-    patterns = (models,) if isinstance(models, str) else tuple(models)
+    several = models if isinstance(models, Sequence) and not isinstance(models, str) else (models,)
+    patterns = [run_text(model) for model in several]
     with borrowed_store(store, must_exist=True) as opened:
         runs = _on_one_dataset(runs_like(opened, patterns, data=data, runtime=runtime))
         if runtime is None:

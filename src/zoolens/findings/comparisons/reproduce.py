@@ -22,6 +22,7 @@ from zoolens.findings.measure.class_order import data_classes, matched_by_name
 from zoolens.findings.measure.job_runner import open_data, run_job
 from zoolens.findings.measure.jobs import Job, RunOptions, plan_jobs
 from zoolens.findings.measure.latency import LatencySettings
+from zoolens.findings.measure.named_runs import NamedRun, run_text
 from zoolens.findings.measure.plan import EvaluationPlan
 from zoolens.inventory.catalog.current import current_entry, has_lost_manifest
 from zoolens.inventory.catalog.stored import contents_of, stored_entry
@@ -64,7 +65,7 @@ class Reproduction:
 
 
 def reproduce(
-    run: str,
+    run: NamedRun,
     *,
     store: Store | str | Path | None = None,
     allow_code: bool = False,
@@ -72,7 +73,7 @@ def reproduce(
     progress: Progress | None = None,
 ) -> Reproduction:
     with trusting(trust), borrowed_store(store, must_exist=True) as opened:
-        original = opened.measured_run(run)
+        original = opened.measured_run(run_text(run))
         again = _repeat(opened, original, allow_code, progress or Silent())
         report = compare_runs(opened, original, again)
         then, now = opened.observations(original.id), opened.observations(again.id)

@@ -34,8 +34,9 @@ from zoolens.findings.divergence.side_graphs import same_files, with_borrowed_gr
 from zoolens.findings.divergence.sides import Side, open_side
 from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.measure.jobs import Job
-from zoolens.inventory.datasets.dataset import Dataset
-from zoolens.inventory.datasets.opening import absolute_spec, open_dataset
+from zoolens.findings.measure.named_runs import NamedRun, run_text
+from zoolens.inventory.datasets.dataset import Dataset, OpenedAs
+from zoolens.inventory.datasets.opening import Data, absolute_spec, named_data, open_dataset
 
 MEMORY: Final = 1 << 30  # bytes for the tensors that are compared
 EXAMINED: Final = 4  # inputs that are looked at layer by layer
@@ -49,9 +50,9 @@ _OTHER_OUTPUTS: Final = 3  # beside the main one, that are looked at layer by la
 
 
 def diverge(
-    a: str,
-    b: str,
-    data: str | None = None,
+    a: NamedRun,
+    b: NamedRun,
+    data: Data | None = None,
     *,
     limit: int | None = None,
     seed: int | None = None,
@@ -67,7 +68,9 @@ def diverge(
     bytes for the tensors that are compared at a time (the models themselves come on top).
     """
     watcher = progress or Silent()
-    named = name_sides((a, b), SideData(data, limit, seed), store, allow_code=allow_code, progress=watcher)
+    given = named_data(data, limit, seed) or OpenedAs("", limit, seed)
+    wanted = SideData(given.spec or None, given.limit, given.seed)
+    named = name_sides((run_text(a), run_text(b)), wanted, store, allow_code=allow_code, progress=watcher)
     inputs = named.inputs
     with closing(open_dataset(inputs.data, limit=inputs.limit, seed=inputs.seed)) as dataset:
         notes = [*named.version_notes(), *named.dataset_notes(dataset)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.base.engine.executors.executor import Executor
@@ -20,15 +19,16 @@ from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.measure.fanout import Evaluation, evaluate_elsewhere
 from zoolens.findings.measure.job_runner import carry_out_entries
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
-from zoolens.inventory.catalog.lookup import find_all
+from zoolens.inventory.catalog.lookup import Model, find_all
 from zoolens.inventory.catalog.sessions import RunOptions
+from zoolens.inventory.datasets.opening import Data, named_data
 from zoolens.inventory.runtimes.runtime import Options
 from zoolens.inventory.zoos.zoo import Entry
 
 
 def evaluate(
-    models: Sequence[str | Path] | str | Path,
-    data: str | Path | None = None,
+    models: Model | Sequence[Model],
+    data: Data | None = None,
     *,
     runtimes: Sequence[str] | str = (),
     environments: Sequence[str] | str = (),
@@ -54,11 +54,12 @@ def evaluate(
     `data` may be left out where `accuracy` is False: models are then timed with made-up inputs. `trust`: open them in
     this process, without the sandbox.
     """
+    chosen = named_data(data, limit, seed)
     plan = EvaluationPlan(
-        models=_several(models),
-        data=None if data is None else str(data),
-        limit=limit,
-        seed=seed,
+        models=[models] if isinstance(models, str | Path | Entry) else list(models),
+        data=None if chosen is None else chosen.spec,
+        limit=limit if chosen is None else chosen.limit,
+        seed=seed if chosen is None else chosen.seed,
         wanted=RunOptions(
             runtimes=_several(runtimes),
             environments=_several(environments),
@@ -76,9 +77,9 @@ def evaluate(
         return list(carry_out(plan, opened, progress or Silent()))
 
 
-def _several(given: Any) -> Sequence[str]:
-    """One name or path may be given where several are expected."""
-    return (str(given),) if isinstance(given, (str, Path)) else tuple(map(str, given))
+def _several(given: Sequence[str] | str) -> tuple[str, ...]:
+    """One name may be given where several are expected."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterator[Outcome]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from zoolens.base.store.records import Run, RunKind
 from zoolens.findings.measure.latency import LatencySettings
+from zoolens.inventory.catalog.lookup import Model
 from zoolens.inventory.catalog.sessions import RunOptions
 
 
@@ -14,7 +15,7 @@ from zoolens.inventory.catalog.sessions import RunOptions
 class EvaluationPlan:
     """Everything an evaluation is told. The same plan again does only what is not finished."""
 
-    models: Sequence[str]
+    models: Sequence[Model]
     data: str | None  # None: only timing, with made-up inputs
     limit: int | None = None
     seed: int | None = None

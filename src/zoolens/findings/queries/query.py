@@ -31,6 +31,8 @@ from zoolens.findings.queries.planning.planner import OFF, ON, make_plan
 from zoolens.findings.queries.planning.reference import task_category
 from zoolens.findings.queries.planning.view import View
 from zoolens.findings.queries.prepared_query import PreparedQuery
+from zoolens.inventory.catalog.lookup import model_text
+from zoolens.inventory.zoos.zoo import Entry
 
 if TYPE_CHECKING:
     from zoolens.base.store.store import Store
@@ -42,7 +44,7 @@ Target: TypeAlias = "Store | Index | str | Path | None"
 def prepare(
     text: str | Query | None = None,
     *,
-    ref: str | None = None,
+    ref: str | Entry | None = None,
     within: float | str | None = None,
     task: str | None = None,
     where: str | Condition | None = None,
@@ -69,8 +71,9 @@ def prepare(
     because the query is the first to ask for FLOPs and the like.
     """
     begun = perf_counter()
+    reference = None if ref is None else model_text(ref)
     given = {
-        "reference": ref, "within": within, "task": task, "where": where, "order": order_by, "limit": limit,
+        "reference": reference, "within": within, "task": task, "where": where, "order": order_by, "limit": limit,
         "show": show, "confidence": confidence, "exec": exec, "data": data, "bound": bound,
         "segments": segments or None, "nearest": nearest or None, "explain": explain or None,
     }  # fmt: skip

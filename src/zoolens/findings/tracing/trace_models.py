@@ -19,13 +19,16 @@ from zoolens.findings.tracing.runner import carry_out
 from zoolens.findings.tracing.spans import Level
 from zoolens.findings.tracing.stored import Trace, load_trace
 from zoolens.findings.tracing.trace_plan import TracePlan
+from zoolens.inventory.catalog.lookup import Model, model_text
 from zoolens.inventory.catalog.sessions import RunOptions
+from zoolens.inventory.datasets.dataset import OpenedAs
+from zoolens.inventory.datasets.opening import Data, named_data
 from zoolens.inventory.runtimes.runtime import Options
 
 
 def trace(
-    model: str | Path,
-    data: str | Path | None = None,
+    model: Model,
+    data: Data | None = None,
     *,
     runtimes: Sequence[str] | str = (),
     level: str = "layer",
@@ -53,11 +56,12 @@ def trace(
     made up. A runtime that cannot be observed so deep gives a trace that says so in `missing`; ZoolensError where the
     model could be traced in none.
     """
+    chosen = named_data(data, limit, seed) or OpenedAs("", limit, seed)
     plan = TracePlan(
-        str(model),
-        None if data is None else str(data),
-        limit,
-        seed,
+        model,
+        chosen.spec or None,
+        chosen.limit,
+        chosen.seed,
         RunOptions(
             runtimes=_several(runtimes),
             environments=_several(environments),
@@ -76,7 +80,9 @@ def trace(
         traces = [load_trace(outcome.run, store=opened) for outcome in outcomes if outcome.run is not None]
     if not traces:
         reasons = [reason for outcome in outcomes for reason in (*outcome.errors, outcome.skipped) if reason]
-        raise ZoolensError(f"{plan.model} could not be traced: {' '.join(reasons) or 'there is no such model.'}")
+        raise ZoolensError(
+            f"{model_text(plan.model)} could not be traced: {' '.join(reasons) or 'there is no such model.'}"
+        )
     return traces
 
 

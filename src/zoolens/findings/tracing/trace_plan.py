@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from zoolens.findings.tracing.measuring import TraceSettings
 from zoolens.findings.tracing.spans import Level
 from zoolens.findings.tracing.trace_context import TraceContext, new_context
+from zoolens.inventory.catalog.lookup import Model
 from zoolens.inventory.catalog.sessions import RunOptions
 
 
@@ -14,7 +15,7 @@ from zoolens.inventory.catalog.sessions import RunOptions
 class TracePlan:
     """Everything a trace is told. The same plan again does only what is not finished."""
 
-    model: str
+    model: Model
     data: str | None = None  # None: made-up inputs
     limit: int | None = None
     seed: int | None = None

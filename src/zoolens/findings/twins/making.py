@@ -35,8 +35,9 @@ from zoolens.findings.twins.provenance import WrittenTwin, segment_data, twins_f
 from zoolens.findings.twins.search import attempts
 from zoolens.findings.twins.theory import Theory, some_inputs, theory_of
 from zoolens.findings.twins.theory import as_data as theory_data
-from zoolens.inventory.catalog.lookup import find
+from zoolens.inventory.catalog.lookup import Model, find, model_text
 from zoolens.inventory.catalog.stored import check_model
+from zoolens.inventory.datasets.opening import Data, whole_data
 from zoolens.inventory.manifests.files import read_manifest
 from zoolens.inventory.zoos.zoo import Entry
 
@@ -82,10 +83,10 @@ class Twin:
 
 
 def make_twins(
-    a: str | Path,
-    b: str | Path,
+    a: Model,
+    b: Model,
     *,
-    data: str | Path,
+    data: Data,
     epsilon: float = EPSILON,
     theory: bool = False,
     runtime: str | None = None,
@@ -103,17 +104,18 @@ def make_twins(
         raise ZoolensError(f"An epsilon of {epsilon:g} makes no sense.", hint="Give a share such as 0.01.")
     if runtime is not None:
         _check_runtime(runtime)
-    reference, donor = find(str(a)), _one(b)
+    spec = whole_data(data)
+    reference, donor = find(a), _one(b)
     graphs = folded(weighted_graph(reference)), folded(weighted_graph(donor))
     pieces = pieces_of(*graphs, common_segments(*graphs, least=1))
     if not pieces:
         raise ModelError(f"{reference.ref} and {donor.ref} have no segment in common.", hint="Compare them with diff.")
     with borrowed_store(store) as opened:
-        maker = _Maker(str(a), reference, donor, graphs, Path(folder or twins_folder()), len(pieces), epsilon)
+        maker = _Maker(model_text(a), reference, donor, graphs, Path(folder or twins_folder()), len(pieces), epsilon)
         watcher = progress or Silent()
 
         def measure(kept: Sequence[Piece]) -> Twin:
-            return maker.measured(kept, data=str(data), runtime=runtime, store=opened, progress=watcher)
+            return maker.measured(kept, data=spec, runtime=runtime, store=opened, progress=watcher)
 
         *twins, last = attempts(pieces, measure, lambda twin: twin.within)
         return [*twins, maker.explained(last) if theory else last]
@@ -124,10 +126,10 @@ def _check_runtime(name: str) -> None:
         raise UnsupportedAbility(name, "run_twins", "they are written as ONNX, which it does not read.")
 
 
-def _one(model: str | Path) -> Entry:
+def _one(model: Model) -> Entry:
     entries = find_entries([model])
     if len(entries) != 1:
-        raise ModelError(f"{model} names {len(entries)} models.", hint="Name a single model.")
+        raise ModelError(f"{model_text(model)} names {len(entries)} models.", hint="Name a single model.")
     return entries[0]
 
 

@@ -70,6 +70,19 @@ def _matching(model: Model, draft: bool) -> list[Entry]:
     return [_described(entry, draft) for entry in fitting]
 
 
+def model_text(model: Model) -> str:
+    """Returns the name or path by which `find` finds a model again."""
+    if not isinstance(model, Entry):
+        return str(model)
+    if model.zoo != FILE_ZOO or model.folder is None:
+        return model.full_ref
+    if model.file:
+        return str(model.folder / model.file)
+    # A bare model file or folder: where its files lie begins with its name.
+    location = Path(model.manifest.assets[0].files[0].location)
+    return str(model.folder / location.parts[0])
+
+
 # --- by path
 
 

@@ -35,8 +35,8 @@ def test_a_path_a_name_and_an_entry_open_the_same_model(manifest, spelt):
 
 
 def test_the_public_name_is_the_same_function():
-    assert zoolens.open_session is catalog.open_session
-    assert zoolens.find_model is catalog.find
+    assert zoolens.open_session.__wrapped__ is catalog.open_session
+    assert zoolens.find_model.__wrapped__ is catalog.find
 
 
 def test_a_runtime_that_cannot_run_it_is_named(manifest):

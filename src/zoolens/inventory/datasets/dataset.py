@@ -39,6 +39,15 @@ class Rows:
     labels: NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class OpenedAs:
+    """How `open_dataset` opens a dataset again, also in another process."""
+
+    spec: str
+    limit: int | None = None
+    seed: int | None = None
+
+
 class Dataset(ABC):
     """Labelled or unlabelled samples in a fixed order, which a model is evaluated on."""
 
@@ -47,6 +56,7 @@ class Dataset(ABC):
     encoded: bool = False  # whether images are decoded as they are read, so that `decoded_with` makes a difference
     alphabetical: bool = False  # whether classes are numbered in alphabetical order because nothing says another one
     notes: tuple[str, ...] = ()  # what whoever evaluates on it should know, such as files that are left out
+    opened_as: OpenedAs | None = None  # None: it was not opened by `open_dataset`
 
     @abstractmethod
     def __len__(self) -> int: ...

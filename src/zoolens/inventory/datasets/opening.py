@@ -7,7 +7,7 @@ import gzip
 import inspect
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
@@ -16,13 +16,15 @@ from zoolens.base import plugins
 from zoolens.base.errors import DatasetError
 from zoolens.base.safety.untrusted import open_regular
 from zoolens.inventory.datasets.cifar10 import RECORD
-from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.datasets.dataset import Dataset, OpenedAs
 from zoolens.inventory.datasets.idx import find_idx_images
 from zoolens.inventory.datasets.imagefolder import LABELS, images_under
 from zoolens.inventory.datasets.images import SUFFIXES
 from zoolens.inventory.datasets.readbyplugin import ReadByPlugin
 from zoolens.inventory.datasets.subset import select
 from zoolens.inventory.datasets.texts import SUFFIXES as TEXT_SUFFIXES
+
+Data = str | Path | Dataset  # as users name it, or opened
 
 _IDX_START: Final = b"\0\0\x08"
 _GZIP_START: Final = b"\x1f\x8b"
@@ -46,7 +48,44 @@ def open_dataset(spec: str | Path, *, limit: int | None = None, seed: int | None
         dataset.close()
         raise DatasetError(f"The dataset {spec} is empty.", hint="A measurement needs at least one sample.")
     code = plugins.code_of(plugins.DATASETS, kind)
-    return select(dataset if code is None else ReadByPlugin(dataset, code), limit, seed)
+    chosen = select(dataset if code is None else ReadByPlugin(dataset, code), limit, seed)
+    chosen.opened_as = OpenedAs(_with_options(str(spec), options), limit, seed)
+    return chosen
+
+
+def _with_options(spec: str, options: Mapping[str, str]) -> str:
+    if not options:
+        return spec
+    return f"{spec}{'&' if '?' in spec else '?'}{urlencode(options)}"
+
+
+def named_data(data: Data | None, limit: int | None = None, seed: int | None = None) -> OpenedAs | None:
+    """Returns what to open for data that a user named, or opened already: workers open them again."""
+    if data is None:
+        return None
+    if not isinstance(data, Dataset):
+        return OpenedAs(str(data), limit, seed)
+    if data.opened_as is None:
+        raise DatasetError(
+            f"{data.name} was not opened by open_dataset, and cannot be opened again by the process that reads it.",
+            hint="Name the dataset, or write a plug-in for its kind.",
+        )
+    if (limit, seed) == (None, None):
+        return data.opened_as
+    if data.opened_as.limit is not None:
+        raise DatasetError(
+            f"{data.name} is a part of a dataset already.", hint="Give limit and seed to open_dataset alone."
+        )
+    return OpenedAs(data.opened_as.spec, limit, seed)
+
+
+def whole_data(data: Data) -> str:
+    """Returns the name of data of which no part can be chosen."""
+    named = named_data(data)
+    assert named is not None  # as data are given
+    if named.limit is not None:
+        raise DatasetError(f"{named.spec} is needed as a whole, and {named.limit} samples of it were opened.")
+    return named.spec
 
 
 def parse_spec(spec: str) -> tuple[str, str, dict[str, str]]:

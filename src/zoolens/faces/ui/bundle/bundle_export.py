@@ -26,6 +26,9 @@ from zoolens.faces.ui.jobs.outputs import printed_by
 from zoolens.faces.ui.resources import endpoints
 from zoolens.faces.ui.resources.choose import ChooseQuery
 from zoolens.faces.ui.resources.choose import choose as choose_by
+from zoolens.findings.measure.named_runs import NamedRun, run_text
+from zoolens.findings.tracing.stored import Trace
+from zoolens.training.crosstrain.training.trials import Study
 
 FORMAT: Final = 1  # of what the index says
 _INDEX: Final = "index.html"
@@ -58,12 +61,12 @@ class Bundle:
 def export_bundle(
     folder: Path | str,
     *,
-    runs: Sequence[str] = (),
+    runs: Sequence[NamedRun] = (),
     data: str | None = None,
     runtime: str | None = None,
-    compare: Sequence[tuple[str, str]] = (),
-    traces: Sequence[str] = (),
-    studies: Sequence[str] = (),
+    compare: Sequence[tuple[NamedRun, NamedRun]] = (),
+    traces: Sequence[NamedRun | Trace] = (),
+    studies: Sequence[str | Study] = (),
     audits: Sequence[str] = (),
     divergences: Sequence[str] = (),
     queries: Sequence[str] = (),
@@ -82,12 +85,12 @@ def export_bundle(
     comparisons, up to a thousand of each.
     """
     wanted = BundleRequest(
-        tuple(runs),
+        tuple(map(run_text, runs)),
         data,
         runtime,
-        tuple(compare),
-        tuple(traces),
-        tuple(studies),
+        tuple((run_text(a), run_text(b)) for a, b in compare),
+        tuple(run_text(trace.run if isinstance(trace, Trace) else trace) for trace in traces),
+        tuple(study if isinstance(study, str) else study.name for study in studies),
         tuple(audits),
         tuple(divergences),
         tuple(queries),

@@ -30,9 +30,9 @@ from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, NotSwept
 from zoolens.findings.audit.doctor.verdict import Diagnosis, judge
 from zoolens.findings.measure.jobs import Job, RunOptions, plan_jobs
 from zoolens.findings.measure.plan import EvaluationPlan
-from zoolens.inventory.catalog.lookup import find_all
+from zoolens.inventory.catalog.lookup import Model, find_all, model_text
 from zoolens.inventory.datasets.dataset import Dataset
-from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.datasets.opening import Data, open_dataset, whole_data
 from zoolens.inventory.preprocess.classlookup import find_outputs
 from zoolens.inventory.preprocess.outputs import labels_of, remaining_columns
 from zoolens.inventory.runtimes.runtime import Options, Session, TensorSpec
@@ -42,8 +42,8 @@ SCREEN = 64
 
 
 def doctor(
-    model: str | Path,
-    data: str | Path,
+    model: Model,
+    data: Data,
     *,
     runtime: str | None = None,
     limit: int | None = None,
@@ -60,9 +60,10 @@ def doctor(
     and the other half confirms. Every variant is an evaluation in the store: a second call measures nothing again.
     """
     watcher = progress or Silent()
-    job = _job(_one_entry(str(model)), runtime, threads, allow_code, watcher)
-    plan = EvaluationPlan([str(model)], str(data), limit=limit, seed=seed, batches=(), cold=False, kind=RunKind.TRIAL)
-    with borrowed_store(store) as opened, closing(open_dataset(str(data))) as dataset:
+    spec = whole_data(data)
+    job = _job(_one_entry(model), runtime, threads, allow_code, watcher)
+    plan = EvaluationPlan([model], spec, limit=limit, seed=seed, batches=(), cold=False, kind=RunKind.TRIAL)
+    with borrowed_store(store) as opened, closing(open_dataset(spec)) as dataset:
         _check_labels(dataset)
         with closing(VariantBench(job, plan, dataset, screen, opened, watcher)) as bench:
             _check_outputs(job, bench.session())
@@ -104,11 +105,13 @@ def _orders(job: Job, session: Session, dataset: Dataset) -> list[AxisChoice]:
     return order_choices(job.manifest, columns, dataset.classes, labels_of(output, job.entry.folder))
 
 
-def _one_entry(model: str) -> Entry:
+def _one_entry(model: Model) -> Entry:
     entries = find_all([model])
     if len(entries) > 1:
         names = ", ".join(entry.ref for entry in entries[:3])
-        raise ModelError(f"{model} names {len(entries)} models ({names}, …).", hint="The doctor sees one at a time.")
+        raise ModelError(
+            f"{model_text(model)} names {len(entries)} models ({names}, …).", hint="The doctor sees one at a time."
+        )
     entry = entries[0]
     code, inputs = entry.manifest.code, entry.manifest.inputs
     if code is not None and (code.preprocess or code.postprocess):

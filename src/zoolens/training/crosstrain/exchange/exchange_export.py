@@ -16,7 +16,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.paths import exported_folder
 from zoolens.base.store.records import Provenance
 from zoolens.base.store.scopes import epoch_scope
-from zoolens.base.store.store import Store
+from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.measure.answers import TRAINED, kept_labels, trained_answers
 from zoolens.training.crosstrain.exchange.contents import (
     CHECKSUMS,
@@ -41,18 +41,20 @@ from zoolens.training.crosstrain.exchange.seeds import replicates_of
 from zoolens.training.crosstrain.study.stored_studies import Facts, read_study
 from zoolens.training.crosstrain.training.kept_weights import has_weights, weights_of
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
+from zoolens.training.crosstrain.training.trials import Study, TrainedSide, Trial
 from zoolens.training.crosstrain.training.weights import write_weights
 from zoolens.training.pairs.semantics import Semantics
 
 
-def export_study(store: Store, name: str, folder: Path | str) -> Path:
+def export_study(store: Store | str | Path | None, name: Study | str, folder: Path | str) -> Path:
     """Write the study to this folder, which must not exist or be empty, and return it. It appears whole. Replicates are
     a study of their own (`seeds.replicates_of`)."""
     target = Path(folder).absolute()
-    contents, runs, made = gathered(store, name)
-    with exported_folder(target) as building:
-        _write(store, contents, runs, made, building)
+    study = name if isinstance(name, str) else name.name
+    with borrowed_store(store, must_exist=True) as opened:
+        contents, runs, made = gathered(opened, study)
+        with exported_folder(target) as building:
+            _write(opened, contents, runs, made, building)
     return target
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.store.store import Store
+from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.measure.answers import keep_labels, kept_labels
 from zoolens.training.crosstrain.exchange.check import MAX_SHOWN, ExaminedFolder, examine
 from zoolens.training.crosstrain.exchange.contents import NAME, WEIGHTS, Answers, Contents, ExportedSide, TrialFacts
@@ -52,12 +52,13 @@ class Merged:
     kept: int
 
 
-def import_study(store: Store, folder: Path | str) -> Study:
+def import_study(store: Store | str | Path | None, folder: Path | str) -> Study:
     """The study of a folder that `export_study` wrote, now in this store."""
-    return read_study(store, submit(store, folder).study)
+    with borrowed_store(store) as opened:
+        return read_study(opened, submit(opened, folder).study)
 
 
-def submit(store: Store, folder: Path | str, *, into: str | None = None) -> Merged:
+def submit(store: Store | str | Path | None, folder: Path | str, *, into: str | None = None) -> Merged:
     """Check a folder and merge it; `into`: under another name than its own. Submitting it again changes nothing. A
     trial that the store has with other content is refused, and the whole folder with it."""
     path = Path(folder)
@@ -69,13 +70,14 @@ def submit(store: Store, folder: Path | str, *, into: str | None = None) -> Merg
         raise SubmissionRefused(path, refused.problems, hint="Export it again from where it was made.") from refused
     contents = examined.contents
     name = contents.study.name if into is None else into
-    there = read_study(store, name) if name in study_names(store, hidden=True) else None
-    known = {} if there is None else {trial.id: trial for trial in there.trials}
-    every_conflict = chain(_framework_conflicts(contents, name, there), _conflicts(store, contents, name, known))
-    conflicts = list(islice(every_conflict, MAX_SHOWN))
-    if conflicts:
-        raise SubmissionRefused(path, conflicts, hint="To have both, merge it under another name.")
-    return _merged(store, examined, name, there)
+    with borrowed_store(store) as opened:
+        there = read_study(opened, name) if name in study_names(opened, hidden=True) else None
+        known = {} if there is None else {trial.id: trial for trial in there.trials}
+        every_conflict = chain(_framework_conflicts(contents, name, there), _conflicts(opened, contents, name, known))
+        conflicts = list(islice(every_conflict, MAX_SHOWN))
+        if conflicts:
+            raise SubmissionRefused(path, conflicts, hint="To have both, merge it under another name.")
+        return _merged(opened, examined, name, there)
 
 
 # --- against the store

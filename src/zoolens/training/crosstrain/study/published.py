@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from zoolens.base import plugins
-from zoolens.base.store.store import Store
+from zoolens.base.store.store import Store, borrowed_store
 from zoolens.training.crosstrain.study.analysis.collapsed import Labels
 from zoolens.training.crosstrain.study.search.hyperspace import Axis, Point
 from zoolens.training.crosstrain.study.study_plan import Dimension, Search
@@ -130,6 +130,9 @@ def released_by(study: Study) -> PublishedStudy | None:
     return next((published for published in known if published.is_released(study)), None)
 
 
-def import_published(store: Store, folder: Path | str, progress: Callable[[int, int], None] | None = None) -> Imported:
+def import_published(
+    store: Store | str | Path | None, folder: Path | str, progress: Callable[[int, int], None] | None = None
+) -> Imported:
     """File the published trials in this folder as what others claim; see `PublishedStudy.import_into`."""
-    return published_study().import_into(store, Path(folder), progress)
+    with borrowed_store(store) as opened:
+        return published_study().import_into(opened, Path(folder), progress)

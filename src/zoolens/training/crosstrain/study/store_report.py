@@ -12,7 +12,7 @@ from typing import Final
 from zoolens.base.present.pages import Section
 from zoolens.base.present.tables import Column, Table
 from zoolens.base.statistics.seeds import SeedNoise
-from zoolens.base.store.store import Store
+from zoolens.base.store.store import Store, borrowed_store
 from zoolens.training.crosstrain.study.analysis.collapsed import Flag, Labels, flag
 from zoolens.training.crosstrain.study.noise import counts, noise_of
 from zoolens.training.crosstrain.study.published import PaperComparison, released_by
@@ -41,15 +41,22 @@ class Reported:
     repeats: int = 0
 
 
-def report_study(store: Store, name: str, folder: Path | str, *, labels: Labels | None = None) -> Reported:
+def report_study(
+    store: Store | str | Path | None, name: Study | str, folder: Path | str, *, labels: Labels | None = None
+) -> Reported:
     """`labels`: of the test set of a published study, in their order; they show which of its models collapsed."""
+    with borrowed_store(store, must_exist=True) as opened:
+        return _report(opened, name if isinstance(name, str) else name.name, Path(folder), labels)
+
+
+def _report(store: Store, name: str, folder: Path, labels: Labels | None) -> Reported:
     whole = read_study(store, name)
     study = without_repeats(whole)
     published = released_by(study)
     paper = published.compare_with_paper(store, labels) if published else None
     flags = flag(study, labels if published else None)
     sections = [*_noise_sections(store, study), *(_paper_sections(paper) if paper else ())]
-    files = write_report(study, Path(folder), sections=sections, flags=flags)
+    files = write_report(study, folder, sections=sections, flags=flags)
     return Reported(study, tuple(files), flags, paper, len(whole.trials) - len(study.trials))
 
 
