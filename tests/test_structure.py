@@ -114,7 +114,7 @@ FRAMEWORKS = {
         "findings/graph/onnx_writer/*.py",
     ],
     "huggingface_hub": ["inventory/zoos/huggingface.py", "inventory/zoos/timm.py", "inventory/manifests/hub.py"],
-    "pandas": ["base/store/*.py", "findings/queries/answers/frame.py", "training/crosstrain/study/frame.py"],
+    "pandas": ["base/store/*.py", "base/present/results.py", "findings/queries/answers/frame.py"],
     "psycopg": ["base/store/*.py"],
     "vl_convert": ["base/present/images.py"],
     "jinja2": ["base/present/pages.py"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zoolens.base.present.display_hook import show_results_with
 from zoolens.base.public.lazy_names import public_names
 from zoolens.base.version import __version__ as __version__
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from zoolens.base.engine.executors.current_executor import running_on as running_on
     from zoolens.base.engine.sandbox import trusting as trusting
     from zoolens.base.errors import ZoolensError as ZoolensError
+    from zoolens.base.present.notebook import Shown
     from zoolens.base.store.store import Store as Store
     from zoolens.base.store.store import open_store as open_store
     from zoolens.faces.load.run_load import run_load as run_load
@@ -96,6 +98,15 @@ _WHERE = {
 }
 
 __all__ = ["__version__", *_WHERE]
+
+
+def _shown(result: object) -> Shown:
+    from zoolens.faces.notebook.showing import show
+
+    return show(result)
+
+
+show_results_with(_shown)
 
 if not TYPE_CHECKING:  # a module with a `__getattr__` has every name, to a type checker
     __getattr__, __dir__ = public_names(__name__, _WHERE)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from zoolens.base.present.results import Result
 from zoolens.base.protocol.address import Address, parse_address
 from zoolens.base.protocol.client import locate_model, open_client, token_for_servers
 from zoolens.base.protocol.client_base import BINARY
@@ -59,8 +60,8 @@ class Target:
     model: ModelMetadata
 
 
-@dataclass(frozen=True)
-class LoadRun:
+@dataclass(frozen=True, repr=False)
+class LoadRun(Result):
     """`pattern` and `sent`: in words, when requests came and what was in them."""
 
     target: Target

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from zoolens.base.errors import UnknownName
+from zoolens.base.present.results import Result, frame
 from zoolens.base.verdicts import Coverage, Gap, Tally, Verdict, judged
 from zoolens.findings.audit.audit_causes import SharedCause, causes
 from zoolens.findings.audit.audit_findings import Finding, Severity
@@ -96,8 +97,8 @@ class JudgedClaim:
     sentence: str
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Result):
     architectures: tuple[ArchitectureRow, ...]
     findings: tuple[Finding, ...]
     ranks: tuple[ZooRank, ...]
@@ -105,6 +106,21 @@ class Audit:
     judged: tuple[JudgedClaim, ...]
     notes: tuple[str, ...]  # zoos left out and why
     facts: Mapping[str, Any] = field(default_factory=dict)  # versions, seconds, how many structures were exported
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each finding."""
+        rows = [
+            {
+                "rule": one.rule,
+                "severity": one.severity.label,
+                "architecture": one.architecture,
+                "models": ", ".join(one.models),
+                "title": one.title,
+                "fix": one.fix,
+            }
+            for one in self.findings
+        ]
+        return frame(rows, "Audit.frame")
 
     @property
     def shared(self) -> tuple[ArchitectureRow, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.present.results import Result
 from zoolens.base.store.records import RunKind
 from zoolens.base.store.store import Store
 from zoolens.base.verdicts import Coverage, Outcome, Verdict
@@ -38,8 +39,8 @@ from zoolens.findings.graph.structures.structure import KIND, STAGE
 from zoolens.inventory.catalog.names import OWN_ZOOS
 
 
-@dataclass(frozen=True)
-class Identification:
+@dataclass(frozen=True, repr=False)
+class Identification(Result):
     """`architecture` is an id of the audit's table, "" where nothing is near; `claimed` what the name says."""
 
     subject: str

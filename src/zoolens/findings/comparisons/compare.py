@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.present.results import Result, frame
 from zoolens.base.statistics.intervals import CONFIDENCE, Interval, paired_difference
 from zoolens.base.statistics.significance import exact_mcnemar
 from zoolens.base.store.records import Observation, Run
@@ -137,8 +138,8 @@ class VectorChange:
         return self.agreeing / self.n
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, repr=False)
+class Report(Result):
     """`answers` is None where neither run has predictions (`--no-accuracy`), or none of classes; `vectors` has the
     outputs that are no classes; `only_a` and `only_b` have the figures that the other run lacks; `uncompared` names the
     outputs without a partner of their kind and width, and the further ones of classes."""
@@ -154,6 +155,21 @@ class Report:
     only_b: tuple[Observation, ...] = ()
     uncompared: tuple[str, ...] = ()
     temperature: Temperature | None = None  # between classifiers that differ by this alone
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each figure that both runs have."""
+        rows = [
+            {
+                "metric": one.metric,
+                "scope": one.scope,
+                "unit": one.unit,
+                "a": one.a.value,
+                "b": one.b.value,
+                "change": one.change,
+            }
+            for one in self.figures
+        ]
+        return frame(rows, "Report.frame")
 
     @property
     def compared(self) -> tuple[AnswerComparison | VectorChange, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.present.results import Result, frame
 from zoolens.base.present.tables import csv_text
 from zoolens.base.store.records import Run, RunKind
 from zoolens.base.store.store import Store, borrowed_store
@@ -75,8 +76,8 @@ class Contested:
     margin: float  # mean of the votes'
 
 
-@dataclass(frozen=True)
-class Disagreements:
+@dataclass(frozen=True, repr=False)
+class Disagreements(Result):
     """The inputs on which a panel of models disagrees."""
 
     panel: tuple[Neighbour, ...]
@@ -84,6 +85,22 @@ class Disagreements:
     total: int  # inputs on which the panel disagrees, listed or not
     classes: tuple[str, ...] | None
     notes: tuple[str, ...] = ()  # which models the panel lacks
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each contested input, with the answer of every model."""
+        rows = [
+            {
+                "input": one.input,
+                "label": self.class_name(one.label),
+                "entropy": one.entropy,
+                **{
+                    neighbour.name: self.class_name(vote.answer)
+                    for neighbour, vote in zip(self.panel, one.votes, strict=True)
+                },
+            }
+            for one in self.inputs
+        ]
+        return frame(rows, "Disagreements.frame")
 
     @property
     def run(self) -> Run:

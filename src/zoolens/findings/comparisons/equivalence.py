@@ -16,6 +16,7 @@ import numpy as np
 
 from zoolens.base import plugins
 from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.base.present.results import Result
 from zoolens.base.progress import Progress
 from zoolens.base.statistics.anytime import paired_lower
 from zoolens.base.statistics.groups import GroupSample, WorstGroup, worst_group
@@ -113,8 +114,8 @@ class ModelBounds:
     b: ModelBound | str
 
 
-@dataclass(frozen=True)
-class Equivalence:
+@dataclass(frozen=True, repr=False)
+class Equivalence(Result):
     """`guarantee` is about every dataset at once: with `confidence`, the two agree at least so often on each."""
 
     a: str

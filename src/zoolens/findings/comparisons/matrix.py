@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.present.results import Result, frame
 from zoolens.base.present.tables import csv_text
 from zoolens.base.store.json_columns import json_value
 from zoolens.base.store.records import Run
@@ -34,8 +35,8 @@ from zoolens.inventory.tasks.task import TOLERANCE, task_named
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Matrix:
+@dataclass(frozen=True, repr=False)
+class Matrix(Result):
     """Row and column i are about `names[i]`. NaN: the two cannot be compared, for the reason in `notes`.
 
     `difference[i, j]` is the accuracy of j less that of i. `groups[i]`: number of the family that i belongs to.
@@ -49,6 +50,14 @@ class Matrix:
     groups: tuple[int, ...]
     notes: tuple[str, ...]
     agreement_name: str = "same answer"  # what the task of the models says of it
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with the agreement of every two models."""
+        rows = [
+            {"model": name, **dict(zip(self.names, row, strict=True))}
+            for name, row in zip(self.names, self.agreement.tolist(), strict=True)
+        ]
+        return frame(rows, "Matrix.frame")
 
     @property
     def title(self) -> str:

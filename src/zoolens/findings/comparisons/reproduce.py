@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from zoolens.base.engine.environments import confirm_environment, parse_env
 from zoolens.base.engine.sandbox import trusting
 from zoolens.base.errors import ZoolensError
+from zoolens.base.present.results import Result, frame
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.statistics.intervals import Interval
 from zoolens.base.store.records import Observation, Run, Stage
@@ -49,14 +51,29 @@ class FigureVerdict:
         return self.then.metric.startswith(DRIFTING)
 
 
-@dataclass(frozen=True)
-class Reproduction:
+@dataclass(frozen=True, repr=False)
+class Reproduction(Result):
     original: Run
     again: Run
     verdicts: tuple[FigureVerdict, ...]
     report: Report
     identical: float | None = None  # share of inputs whose raw outputs are bit-equal; None: there are no answers
     notes: tuple[str, ...] = ()
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each figure of the original run."""
+        rows = [
+            {
+                "metric": one.then.metric,
+                "scope": one.then.scope,
+                "then": one.then.value,
+                "now": None if one.now is None else one.now.value,
+                "inside": one.inside,
+                "drifts": one.drifts,
+            }
+            for one in self.verdicts
+        ]
+        return frame(rows, "Reproduction.frame")
 
     @property
     def holds(self) -> bool:

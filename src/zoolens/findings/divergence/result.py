@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from zoolens.base.present.results import Result
 from zoolens.base.verdicts import Coverage, Gap, Outcome, Tally, Verdict, judged
 from zoolens.findings.comparisons.origins import DataOrigin
 from zoolens.findings.divergence.divergence_answers import AnswerPairs, OtherOutput
@@ -37,8 +38,8 @@ class LayerFacts:
     layer: InspectedLayer
 
 
-@dataclass(frozen=True)
-class Divergence:
+@dataclass(frozen=True, repr=False)
+class Divergence(Result):
     """Where and why two sides diverge."""
 
     a: SideSummary

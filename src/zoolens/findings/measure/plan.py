@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from zoolens.base.present.results import Result
 from zoolens.base.store.records import Run, RunKind
 from zoolens.findings.measure.latency import LatencySettings
 from zoolens.inventory.catalog.lookup import Model
@@ -30,8 +31,8 @@ class EvaluationPlan:
     kind: RunKind = RunKind.EVALUATION
 
 
-@dataclass(frozen=True)
-class Outcome:
+@dataclass(frozen=True, repr=False)
+class Outcome(Result):
     """What became of one job. `measured` and `kept` name stages done now and found done."""
 
     title: str

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
+from zoolens.base.present.results import Result
 from zoolens.findings.queries.answers.explanation import explain
 from zoolens.findings.queries.answers.query_answers import Answer
 from zoolens.findings.queries.language.keyword_arguments import whole_limit
 from zoolens.findings.queries.planning.query_plan import Plan
 
 
-@dataclass(frozen=True)
-class PreparedQuery:
+@dataclass(frozen=True, repr=False)
+class PreparedQuery(Result):
     """Run it as often as you like. It answers from the index as it was when prepared."""
 
     plan: Plan

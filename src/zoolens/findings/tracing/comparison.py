@@ -11,6 +11,7 @@ import numpy as np
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.figures import NOTHING, figure
+from zoolens.base.present.results import Result, frame
 from zoolens.base.present.tables import Column, Table
 from zoolens.base.statistics.intervals import Interval, median_difference
 from zoolens.base.store.json_columns import json_value
@@ -49,8 +50,8 @@ class LayerDifference:
         return not self.interval.contains(0.0)
 
 
-@dataclass(frozen=True)
-class TraceComparison:
+@dataclass(frozen=True, repr=False)
+class TraceComparison(Result):
     """`call` is of the calls without a profiler, and `profiled` of those in which the layers were timed. `differences`
     come with the largest first. `rest`: what the profiled calls differ by beyond them, in no layer."""
 
@@ -62,6 +63,22 @@ class TraceComparison:
     profiled: LayerDifference
     differences: tuple[LayerDifference, ...]
     rest: float
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each group of operators, the largest difference first; seconds."""
+        rows = [
+            {
+                "layer": one.name,
+                "a": None if one.a is None else one.a.median,
+                "b": None if one.b is None else one.b.median,
+                "difference": one.difference,
+                "low": one.interval.low,
+                "high": one.interval.high,
+                "sure": one.sure,
+            }
+            for one in self.differences
+        ]
+        return frame(rows, "TraceComparison.frame")
 
     @property
     def layers(self) -> float:

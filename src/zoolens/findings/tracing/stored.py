@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.base.present.results import Result, frame
 from zoolens.base.statistics.intervals import Interval
 from zoolens.base.store.records import Observation, Run, RunKind, Stage
 from zoolens.base.store.scopes import batch_scope
@@ -89,8 +90,8 @@ class Counter:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Trace:
+@dataclass(frozen=True, repr=False)
+class Trace(Result):
     """What a run of kind "trace" tells. What was not traced is None or empty; `missing` says why."""
 
     run: Run
@@ -106,6 +107,23 @@ class Trace:
     hardware: tuple[Observation, ...] = ()  # energy, and on an accelerator the parts of a call
     missing: Mapping[Level, str] = field(default_factory=dict)
     judged: bool = True  # False: the kernel did not tell of some repetitions whether other processes disturbed them
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each outermost operator."""
+        rows = [
+            {
+                "layer": one.name,
+                "kind": one.kind,
+                "seconds": one.timing.median,
+                "low": one.timing.low,
+                "high": one.timing.high,
+                "kernel": one.kernel,
+                "precision": one.precision,
+                "device": one.device,
+            }
+            for one in self.layers
+        ]
+        return frame(rows, "Trace.frame")
 
     @property
     def runtime(self) -> str:

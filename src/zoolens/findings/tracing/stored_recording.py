@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zoolens.base.present.figures import figure
+from zoolens.base.present.results import Result
 from zoolens.base.present.tables import Column, Table
 from zoolens.base.store.records import Run
 from zoolens.base.store.series import read_series
@@ -38,8 +39,8 @@ class RecordedStep:
     steps: tuple[RecordedStep, ...] = ()
 
 
-@dataclass(frozen=True)
-class StoredRecording:
+@dataclass(frozen=True, repr=False)
+class StoredRecording(Result):
     """A recording that is stored. `adopted`: the spans of models that were traced meanwhile, which have own runs."""
 
     run: Run

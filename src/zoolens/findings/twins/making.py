@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from zoolens.base import plugins
 from zoolens.base.errors import ModelError, UnsupportedAbility, ZoolensError
+from zoolens.base.present.results import Result
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.statistics.intervals import CONFIDENCE
 from zoolens.base.statistics.multiplicity import corrected
@@ -46,8 +47,8 @@ _ROUNDING: Final = 1e-12  # 5 of 2,000 are 0.25 %
 _LAST_STAGE: Final = Stage.SIZE  # of those that every stitched model goes through
 
 
-@dataclass(frozen=True)
-class Twin:
+@dataclass(frozen=True, repr=False)
+class Twin(Result):
     """One stitched model that was tried. `on` holds the measured answers of the reference (a) and of the stitched model
     (b).
 

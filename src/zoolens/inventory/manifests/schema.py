@@ -304,6 +304,11 @@ class Manifest(Part):
             raise ValueError("the input is text: every asset lists its tokenizer.json as a file of role: tokenizer")
         return self
 
+    def __repr__(self) -> str:
+        """One line; `model_dump` has all of it."""
+        formats = ", ".join(asset.format for asset in self.assets)
+        return f"<Manifest {self.name}@{self.version}: {formats or 'no files'}>"
+
     @property
     def takes_text(self) -> bool:
         return any(spec.modality == "text" for spec in self.inputs)

@@ -33,6 +33,9 @@ class Entry:
     folder: Path | None = None
     file: str = ""
 
+    def __repr__(self) -> str:
+        return f"<Entry {self.full_ref}, weights {self.weights.value}>"
+
     @property
     def ref(self) -> str:
         return f"{self.zoo}:{self.manifest.name}"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from zoolens.base.errors import DatasetError
+from zoolens.base.present.results import Result
 from zoolens.base.verdicts import Outcome, Verdict
 from zoolens.findings.graph.diff.report import Diff
 from zoolens.findings.graph.passes.proof import is_uniform, varied
@@ -24,8 +25,8 @@ from zoolens.training.port.agreement import PortAgreement, agreement
 from zoolens.training.port.judgement import check_verdict
 
 
-@dataclass(frozen=True)
-class Check:
+@dataclass(frozen=True, repr=False)
+class Check(Result):
     """`training`: differences that only training sees; `agreement` is with A's weights in both; `notes`: sentences
     about what had to be assumed."""
 

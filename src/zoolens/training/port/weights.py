@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base.errors import ModelError, ZoolensError
+from zoolens.base.present.results import Result
 from zoolens.base.verdicts import Outcome, Verdict
 from zoolens.findings.graph.diff.report import Diff
 from zoolens.training.crosstrain.training.weights import read_weights, write_weights
@@ -24,8 +25,8 @@ OWN: Final = {"torch": (".pt", ".pth"), "keras": (".keras", ".h5"), "jax": (".ms
 _NAMED: Final = 4
 
 
-@dataclass(frozen=True)
-class Moved:
+@dataclass(frozen=True, repr=False)
+class Moved(Result):
     """`written`: the file, or None where the answers differ and nothing was written; `notes`: sentences about what had
     to be assumed."""
 

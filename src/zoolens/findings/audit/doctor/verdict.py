@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from zoolens.base.present.results import Result
 from zoolens.base.statistics.intervals import Interval
 from zoolens.base.statistics.multiplicity import holm
 from zoolens.findings.audit.doctor.bench import MIN_HELD_OUT, Level, VariantBench
@@ -75,8 +76,8 @@ class Confirmation:
     p_value: float
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Result):
     model: str
     runtime: str
     data: str

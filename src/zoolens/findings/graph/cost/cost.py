@@ -22,8 +22,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Any, Final
 
+from zoolens.base.present.results import Result, frame
 from zoolens.base.verdicts import Coverage, Gap, Tally
 from zoolens.findings.graph.cost.remedies import remedy
 from zoolens.findings.graph.ir.model import Graph, Node, Shape
@@ -58,8 +59,8 @@ class LayerCost:
         return self.flops / self.moved_bytes if self.moved_bytes else 0.0
 
 
-@dataclass(frozen=True)
-class Cost:
+@dataclass(frozen=True, repr=False)
+class Cost(Result):
     """What a network costs in all. `layers` has every node in order, also those that cost nothing; `unknown` counts the
     operators that are not understood, by their own name, and `uncounted` names those of them whose multiply-accumulates
     are not in `macs`."""
@@ -74,6 +75,11 @@ class Cost:
     moved_bytes: int
     unknown: Mapping[str, int]
     uncounted: frozenset[str] = frozenset()
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each layer."""
+        rows = [{**vars(layer), "intensity": layer.intensity} for layer in self.layers]
+        return frame(rows, "Cost.frame")
 
     @property
     def intensity(self) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from zoolens.base.present.results import Result, frame
 from zoolens.base.verdicts import Coverage, Gap, Outcome, Tally, Verdict, judged
 from zoolens.base.verdicts.coverage import merged
 from zoolens.findings.graph.cost.cost import Cost, cost
@@ -36,8 +37,8 @@ _RUN_BOTH: Final = "`zoolens diverge` runs both on the same inputs and compares 
 _NO_LAYERS: Final = frozenset({"input", "parameter", "constant", "output_of"})
 
 
-@dataclass(frozen=True)
-class Diff:
+@dataclass(frozen=True, repr=False)
+class Diff(Result):
     """How two networks differ. `differences` come with the largest share of the cost gap first; costs are those of the
     networks as they are, and lower bounds where operators are not understood."""
 
@@ -60,6 +61,14 @@ class Diff:
         None,
         None,
     )  # where a source holds more parameters than are used
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each cause, the largest share of the cost gap first."""
+        rows = [
+            {"cause": one.cause, "macs": one.macs, "parameters": one.parameters, "text": one.text}
+            for one in self.differences
+        ]
+        return frame(rows, "Diff.frame")
 
     @property
     def coverage(self) -> Coverage:

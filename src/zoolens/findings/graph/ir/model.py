@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
+from zoolens.base.present.results import Result
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -76,8 +77,8 @@ class Node:
         return sum(tensor.size for tensor in self.parameters if tensor.role not in STATISTICS)
 
 
-@dataclass(frozen=True)
-class Graph:
+@dataclass(frozen=True, repr=False)
+class Graph(Result):
     """A network. `nodes` are in order of computation; those of op "input" are the inputs. `outputs` are names of nodes.
 
     `weights` has the values of parameters, by key, where a source was asked for them; otherwise it is empty and

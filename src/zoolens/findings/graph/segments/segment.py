@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from zoolens.base.present.results import Result
 from zoolens.findings.graph.ir.model import Graph, Node
 
 Kind = Literal["equal weights", "near weights", "same structure", "same interface", "not known"]
@@ -26,8 +27,8 @@ class Segment:
         return len(self.nodes)
 
 
-@dataclass(frozen=True)
-class Common:
+@dataclass(frozen=True, repr=False)
+class Common(Result):
     """A segment of A and the one of B that could stand in for it, with the same shapes at both ends.
 
     `kind`: "equal weights" and "near weights" (relative distance `distance`) where both graphs carry values; "same

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from zoolens.base.errors import ModelError, ZoolensError
+from zoolens.base.present.results import Result
 from zoolens.training.crosstrain.exchange.assembly import read_contents
 from zoolens.training.crosstrain.exchange.consistency import consistency_problems, weight_problems
 from zoolens.training.crosstrain.exchange.contents import Contents, DatasetEntry, ExportedSide
@@ -23,8 +24,8 @@ from zoolens.training.crosstrain.training.weights import read_weights
 MAX_SHOWN: Final = 100
 
 
-@dataclass(frozen=True)
-class Check:
+@dataclass(frozen=True, repr=False)
+class Check(Result):
     """`problems`: one sentence each; none: the folder is in order. `counts`: of trials, sides and so on."""
 
     problems: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.present.results import Result
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.measure.answers import keep_labels, kept_labels
 from zoolens.training.crosstrain.exchange.check import MAX_SHOWN, ExaminedFolder, examine
@@ -43,8 +44,8 @@ class SubmissionRefused(ZoolensError):
         self.problems = tuple(problems)
 
 
-@dataclass(frozen=True)
-class Merged:
+@dataclass(frozen=True, repr=False)
+class Merged(Result):
     """`written`: trials that are new in the store; `kept`: those that were there, just so."""
 
     study: str

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from zoolens.base.errors import MissingDependency, UnknownName
+from zoolens.base.errors import UnknownName
+from zoolens.base.present.results import frame
 from zoolens.training.crosstrain.training.trials import Hyperparameter, Study, TrainedSide, Trial
 
 
 def trials_frame(study: Study) -> Any:
     """One row for each trial and pair of its sides: hyperparameters, then figures of side a and side b. A
     hyperparameter that is named like a figure has "hyperparameter." before its name."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingDependency("trials_frame", "pandas", "pandas") from error
-    return pd.DataFrame([row for trial in study.trials for row in _rows(study.name, trial)])
+    return frame((row for trial in study.trials for row in _rows(study.name, trial)), "trials_frame")
 
 
 def find_trials(study: Study, tolerance: float = 0.05, **hyperparameters: Hyperparameter) -> tuple[Trial, ...]:

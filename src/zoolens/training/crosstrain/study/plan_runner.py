@@ -17,6 +17,7 @@ from statistics import fmean
 from typing import Final, Literal, Protocol
 
 from zoolens.base.engine.executors.current_executor import current_executor, running_on
+from zoolens.base.present.results import Result
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.training.crosstrain.study.search.budget import Budget
 from zoolens.training.crosstrain.study.search.journal import Journal, TrialResult, writing_lock
@@ -57,8 +58,8 @@ class Unwatched:
     def search(self, status: SearchStatus) -> None: ...
 
 
-@dataclass(frozen=True)
-class Studied:
+@dataclass(frozen=True, repr=False)
+class Studied(Result):
     """`best`: name of the trial with the largest Δ, in the study; None: no trial has one."""
 
     study: str

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import UnknownName
+from zoolens.base.present.results import Result
 
 Hyperparameter = float | int | str
 
@@ -41,8 +42,8 @@ class TrainedSide:
         return sum(1 for count in self.answered if count) == 1
 
 
-@dataclass(frozen=True)
-class Trial:
+@dataclass(frozen=True, repr=False)
+class Trial(Result):
     """One setting of the hyperparameters, trained by every side. `churn`: share of test samples that a pair answers
     differently, by (framework, framework)."""
 
@@ -75,8 +76,8 @@ class Trial:
 IMPORTING: Final = "importing"  # in a study's details until its import is finished: how many trials it will have
 
 
-@dataclass(frozen=True)
-class Study:
+@dataclass(frozen=True, repr=False)
+class Study(Result):
     """`frameworks` in the order of the sides. `details`: source, citation, base recipe, space, machine."""
 
     name: str

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.paths import replaced_file
+from zoolens.base.present.results import Result
 from zoolens.base.verdicts import Outcome, Verdict, combined
 from zoolens.training.pairs.sides.network_sides import TIMEOUT, InputShape, PortSide, SideName, open_side
 from zoolens.training.pairs.sides.open_pair import opened
@@ -21,8 +22,8 @@ from zoolens.training.port.weights import Moved, check_format, move_in_pair
 FUNCTION: Final = "net"  # of the draft
 
 
-@dataclass(frozen=True)
-class Scaffold:
+@dataclass(frozen=True, repr=False)
+class Scaffold(Result):
     """`check` is None where the draft has layers that its reader must write first; so is `moved`."""
 
     source: str

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError, StoreError, ZoolensError
+from zoolens.base.present.results import Result
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.statistics.seeds import SeedNoise, seed_noise
 from zoolens.base.store.store import Store
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 SEEDS: Final = 3
 
 
-@dataclass(frozen=True)
-class PairedTraining:
+@dataclass(frozen=True, repr=False)
+class PairedTraining(Result):
     """`measure`: "accuracy", "held-out loss" or "training loss", of which `noise` has the difference, B − A; None where
     no seed has both sides. `differences`: settings of the live objects that are not the same, or not known of one.
     `notes`: sentences."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from zoolens.base.present.results import Result
 from zoolens.base.statistics.seeds import SeedNoise
 from zoolens.base.statistics.student import Estimate
 from zoolens.training.crosstrain.study.explanation.contest import Contest
@@ -27,8 +28,8 @@ class StandIn:
     assumed: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Result):
     """`pair`: the two sides under the first seeds. `explained` is None where they do not differ beyond noise, or
     their stand-ins do not, `verification` where there is nothing to switch. `study`: where all runs are filed. `seeds`:
     of the pair and the design. `unconfirmed`: "FRAMEWORK: SEMANTIC" that was told and that no run's live objects

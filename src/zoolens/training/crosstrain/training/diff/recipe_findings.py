@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from zoolens.base.present.results import Result
+
 # In the order in which they are told.
 KINDS: Final = (
     "layers", "parameters", "bias", "dropout", "stride", "padding", "norm", "init", "head", "loss", "optimizer",
@@ -37,8 +39,8 @@ class Same:
 Finding = Item | Same
 
 
-@dataclass(frozen=True)
-class StaticDiff:
+@dataclass(frozen=True, repr=False)
+class StaticDiff(Result):
     """`networks`: who built each side; `versions`: of the libraries that did."""
 
     a: str

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
 from zoolens.base.plugins import installed_version
+from zoolens.base.present.results import Result
 from zoolens.training.crosstrain.training.job import Epoch, Job, LoopKind, Outcome
 from zoolens.training.crosstrain.training.recipe import FEATURES
 from zoolens.training.crosstrain.training.side_recipe import SideRecipe
@@ -27,8 +28,8 @@ from zoolens.training.pairs.semantics import USUAL, Semantics
 Weights = Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class Trained:
+@dataclass(frozen=True, repr=False)
+class Trained(Result):
     """`weights` by the names and in the layout of `network`, where the job asks for them."""
 
     outcome: Outcome
