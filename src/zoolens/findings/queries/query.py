@@ -71,7 +71,7 @@ def prepare(
     because the query is the first to ask for FLOPs and the like.
     """
     begun = perf_counter()
-    reference = None if ref is None else model_text(ref)
+    reference = model_text(ref) if isinstance(ref, Entry) else ref
     given = {
         "reference": reference, "within": within, "task": task, "where": where, "order": order_by, "limit": limit,
         "show": show, "confidence": confidence, "exec": exec, "data": data, "bound": bound,
