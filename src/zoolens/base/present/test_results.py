@@ -10,7 +10,7 @@ import zoolens
 from zoolens.base.errors import MissingDependency
 from zoolens.base.present.results import LONGEST, Result, frame
 from zoolens.findings.graph.cost import cost
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
 
 
 @dataclass(frozen=True)
