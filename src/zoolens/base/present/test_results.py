@@ -9,7 +9,7 @@ import pytest
 import zoolens
 from zoolens.base.errors import MissingDependency
 from zoolens.base.present.results import LONGEST, Result, frame
-from zoolens.findings.graph.cost import cost
+from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.ir.model import Graph, Node
 
 
