@@ -123,7 +123,7 @@ def test_a_run_behind_a_server_is_reproduced_there(urls, store):
 
 def test_a_server_gives_no_container(urls, store, tmp_path):
     outcome = evaluated(store, f"remote:{urls['http']}/v2/models/lenet-narrow")
-    with pytest.raises(ZoolensError, match="not known"):
+    with pytest.raises(ZoolensError, match="environment is unknown"):
         write_stack(outcome.run, tmp_path)
 
 

@@ -4,7 +4,7 @@ import zoolens
 from zoolens.base.errors import ZoolensError
 from zoolens.base.store.records import Provenance
 from zoolens.findings.graph.cost.fused_operators import operators
-from zoolens.findings.graph.test_cost import small
+from zoolens.findings.graph.cost.test_cost import small
 from zoolens.findings.index.opener import build_index
 from zoolens.findings.index.sources.latency_estimates import (
     calibrate,

@@ -59,7 +59,7 @@ def test_classes_as_words_are_no_output_of_numbers(tmp_path):
     with OnnxRuntime().open(ModelFiles("onnx", {"model": tmp_path / "both.onnx"})) as session:
         assert [output.name for output in session.outputs] == ["scores"]
         assert session.predict({"x": np.array([[2.0]], np.float32)})["scores"].tolist() == [[2.0, -2.0]]
-        with pytest.raises(ModelError, match="numbers of LinearClassifier are attributes of the operator"):
+        with pytest.raises(ModelError, match="parameters of LinearClassifier are attributes of the operator"):
             session.count_parameters()
     with pytest.raises(ModelError, match=r"no output of numbers: label is tensor\(string\)"):
         OnnxRuntime().open(ModelFiles("onnx", {"model": tmp_path / "words.onnx"}))

@@ -43,7 +43,7 @@ import time
 import numpy as np
 from zoolens.training.crosstrain.training.architectures import build
 from zoolens.training.crosstrain.training.job import Epoch, Outcome
-from zoolens.training.crosstrain.training.semantics import ALIGNED
+from zoolens.training.pairs.semantics import ALIGNED
 from zoolens.training.crosstrain.training.trainers.trainer import Trained, Trainer
 
 class Light(Trainer):
