@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import zoolens
 from zoolens.base.engine.machine import memory_bytes
 from zoolens.base.engine.sandbox import Policy
 from zoolens.base.safety.untrusted import SECRET_NAME
 
 if TYPE_CHECKING:
     from zoolens.base.engine.environments import Environment
+
+# From this file's own place: `import zoolens` would import, for type checkers, everything that lies above this room.
+_PACKAGE: Final = Path(__file__).absolute().parents[2] / "__init__.py"
 
 # Programs and libraries; the few settings that libraries read; what tells a framework about processor and memory.
 _SYSTEM: Final = (
@@ -97,7 +99,7 @@ def worker_variables(scratch: Path, around: Mapping[str, str]) -> dict[str, str]
 
 def lent_modules(plugin: str) -> dict[str, str]:
     """Returns the files of the packages that a worker may not find by itself: ours and the plug-in's."""
-    lent = {"zoolens": str(Path(zoolens.__file__).absolute())}
+    lent = {"zoolens": str(_PACKAGE)}
     top = plugin.partition(".")[0]
     origin = importlib.import_module(top).__file__
     return lent | {top: str(Path(origin).absolute())} if origin else lent

@@ -101,9 +101,8 @@ def _torchvision(image: Array, size: tuple[int, int], method: str, antialias: bo
 
 
 def _tensorflow(image: Array, size: tuple[int, int], method: str, antialias: bool) -> Array:
-    vertical, horizontal = (
-        kernels.tensorflow(have, want, method, antialias) for have, want in zip(image.shape[:2], size, strict=True)
-    )
+    vertical = kernels.tensorflow(image.shape[0], size[0], method, antialias)
+    horizontal = kernels.tensorflow(image.shape[1], size[1], method, antialias)
     return _rows(vertical, _columns(horizontal, image))
 
 
@@ -126,8 +125,10 @@ def _opencv(image: Array, size: tuple[int, int], method: str) -> Array:
 def _opencv_blend(across: NDArray[np.float32], rows: NDArray[np.intp], weights: NDArray[np.int32]) -> Array:
     """OpenCV's own shifts: they cut where others round, so that one value in eight is smaller by one."""
     scaled = np.rint(across * kernels.OPENCV_STEPS).astype(np.int32) >> 4
-    upper, lower = (weights[:, side, np.newaxis] * scaled[:, rows[:, side]] >> 16 for side in (0, 1))
-    return (upper + lower + 2 >> 2).astype(np.uint8).transpose(1, 2, 0)
+    upper = weights[:, 0, np.newaxis] * scaled[:, rows[:, 0]] >> 16
+    lower = weights[:, 1, np.newaxis] * scaled[:, rows[:, 1]] >> 16
+    blended = upper + lower + 2 >> 2
+    return blended.astype(np.uint8).transpose(1, 2, 0)
 
 
 def _columns(weights: NDArray[np.float32], image: Array) -> NDArray[np.float32]:

@@ -101,8 +101,10 @@ class PrepareText(Prepare):
         )
 
     def facts_of(self, records: Array) -> TextFacts:
-        """What became of texts that are prepared."""
-        cut, tokens, unknown = (int(records[name].sum()) for name in (_CUT, _LENGTH, _UNKNOWN))
+        """Returns how many prepared texts were cut, and how many tokens they have."""
+        cut = int(records[_CUT].sum())
+        tokens = int(records[_LENGTH].sum())
+        unknown = int(records[_UNKNOWN].sum())
         return TextFacts(len(records), cut, tokens, None if unknown < 0 else unknown)
 
     def close(self) -> None:
@@ -126,7 +128,9 @@ class PrepareText(Prepare):
 
 def is_text(values: Array) -> bool:
     """Whether these are samples of text: Python strings, since a text may be as long as it likes."""
-    return values.dtype == object and values.ndim == 1 and all(isinstance(value, str) for value in values.tolist())
+    if values.dtype != object or values.ndim != 1:
+        return False
+    return all(isinstance(value, str) for value in values.tolist())
 
 
 def _filled_tensors(spec: Input, inputs: Sequence[TensorSpec]) -> dict[str, TensorSpec]:
@@ -172,5 +176,9 @@ def _pooled(answer: Array, places: NDArray[np.bool_], method: str) -> Array:
         weights = places[:, :, None]
         total = np.where(weights, answer, 0).sum(axis=1, dtype=np.float64)
         return np.asarray(total / places.sum(axis=1)[:, None], np.float32)
-    chosen = places.argmax(axis=1) if method == "first" else places.shape[1] - 1 - places[:, ::-1].argmax(axis=1)
+    if method == "first":
+        chosen = places.argmax(axis=1)
+    else:
+        from_end = places[:, ::-1].argmax(axis=1)
+        chosen = places.shape[1] - 1 - from_end
     return np.asarray(answer[np.arange(len(answer)), chosen])

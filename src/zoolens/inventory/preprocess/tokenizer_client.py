@@ -154,9 +154,11 @@ class OpenTokenizer:
 
     def _filled(self, sent: _Sent) -> Tokens:
         shape = len(sent.counts), self._declared.max_length
-        ids, types = np.full(shape, self._pad, np.int64), np.full(shape, self._pad_type, np.int64)
+        ids = np.full(shape, self._pad, np.int64)
+        types = np.full(shape, self._pad_type, np.int64)
         places = token_places(sent.counts, shape[1], self._declared.padding_side)
-        ids[places], types[places] = sent.ids, sent.types
+        ids[places] = sent.ids
+        types[places] = sent.types
         return Tokens(ids, types, sent.counts, sent.cut.astype(bool), sent.unknown)
 
 
@@ -172,7 +174,7 @@ class _Sent:
 
 
 def _received(tensors: Mapping[str, NDArray[Any]], texts: int) -> _Sent:
-    """A copy of it. ValueError: it does not fit together."""
+    """Returns a copy of a worker's tensors; ValueError if their lengths do not match."""
     sent = _Sent(*(np.array(tensors[part.name], np.int64) for part in fields(_Sent)))
     if any(len(part) != texts for part in (sent.counts, sent.cut, sent.unknown)):
         raise ValueError("tokens of other texts")

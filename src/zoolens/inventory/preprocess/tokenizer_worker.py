@@ -89,8 +89,10 @@ class _Tokenizer:
 
     def _texts(self, request: Message) -> list[str]:
         sent = self._service.inputs.read(request["tensors"])
-        content, ends = sent["content"].tobytes(), sent["ends"].tolist()
-        return [content[start:end].decode() for start, end in zip([0, *ends], ends, strict=False)]
+        content = sent["content"].tobytes()
+        ends = sent["ends"].tolist()
+        starts = [0, *ends]
+        return [content[start:end].decode() for start, end in zip(starts, ends, strict=False)]
 
     def _encoded(self, text: str) -> Any:
         try:

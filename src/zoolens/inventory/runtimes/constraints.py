@@ -123,7 +123,9 @@ def said_once(reasons: Iterable[str]) -> list[str]:
     grouped: dict[tuple[str, str], dict[str, None]] = {}
     for reason in reasons:
         words = next((phrase for phrase in (_REQUIRED, _ELSEWHERE) if phrase in reason), "")
-        demand, _, why = reason.partition(words) if words else (reason, "", "")
+        demand, why = reason, ""
+        if words:
+            demand, _, why = reason.partition(words)
         grouped.setdefault((demand, words), {})[why] = None
     return [f"{demand}{words}{', '.join(whys)}" for (demand, words), whys in grouped.items()]
 

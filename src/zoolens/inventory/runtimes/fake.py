@@ -168,8 +168,10 @@ def _check(settings: FakeSettings) -> None:
 
 
 def _hash(sample: Tensor, settings: FakeSettings) -> Tensor:
-    digest = hashlib.blake2b(np.ascontiguousarray(sample).tobytes(), digest_size=8, key=str(settings.seed).encode())
-    return np.random.default_rng(int.from_bytes(digest.digest())).standard_normal(settings.classes)
+    content = np.ascontiguousarray(sample).tobytes()
+    digest = hashlib.blake2b(content, digest_size=8, key=str(settings.seed).encode())
+    random = np.random.default_rng(int.from_bytes(digest.digest()))
+    return random.standard_normal(settings.classes)
 
 
 def _constant(sample: Tensor, settings: FakeSettings) -> Tensor:

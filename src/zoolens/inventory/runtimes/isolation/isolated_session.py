@@ -291,7 +291,8 @@ class IsolatedSession(Session):
     def _received(self, answer: Mapping[str, Any], limit: int | None = None) -> Tensors:
         # Copied out: the arena is written again by the next request, and what we return is the caller's to keep.
         with self._worker.sensible():
-            return {name: view.copy() for name, view in self._worker.outputs.read(answer["tensors"], limit).items()}
+            views = self._worker.outputs.read(answer["tensors"], limit)
+            return {name: view.copy() for name, view in views.items()}
 
 
 class _Begun:

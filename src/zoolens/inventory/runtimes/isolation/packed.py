@@ -42,14 +42,17 @@ def packed(feeds: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 def packed_parts(parts: Sequence[Mapping[str, Tensor]]) -> Sequence[Mapping[str, Tensor]]:
     """The parts of a batch as numbers. Texts of several parts become one: their bytes have no common shape."""
     if len(parts) > 1 and any(array.dtype.kind in _TEXTS for array in parts[0].values()):
-        parts = [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]}]
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        parts = [joined]
     return [packed(part) for part in parts]
 
 
 def _packed_texts(name: str, array: Tensor) -> dict[str, Tensor]:
-    encoded = [text if isinstance(text, bytes) else str(text).encode() for text in array.reshape(-1).tolist()]
-    lengths = np.array([len(text) for text in encoded], np.int64).reshape(array.shape)
-    return {name: lengths, f"{name}{TEXT_BYTES}": np.frombuffer(b"".join(encoded), np.uint8)}
+    texts = array.reshape(-1).tolist()
+    encoded = [text if isinstance(text, bytes) else str(text).encode() for text in texts]
+    lengths = np.array([len(text) for text in encoded], np.int64)
+    content = np.frombuffer(b"".join(encoded), np.uint8)
+    return {name: lengths.reshape(array.shape), f"{name}{TEXT_BYTES}": content}
 
 
 def unpacked_texts(name: str, feeds: Mapping[str, Tensor]) -> Tensor:
@@ -70,10 +73,12 @@ def unpacked_texts(name: str, feeds: Mapping[str, Tensor]) -> Tensor:
 
 
 def bits_of(numbers: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """float32 numbers as the bits of bfloat16, cut off."""
-    return (np.ascontiguousarray(numbers, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    """Returns the bits of float32 numbers truncated to bfloat16."""
+    bits = np.ascontiguousarray(numbers, np.float32).view(np.uint32)
+    return (bits >> 16).astype(np.uint16)
 
 
 def widened(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """The float32 numbers that bits of bfloat16 stand for, exactly."""
-    return (np.ascontiguousarray(bits).astype(np.uint32) << 16).view(np.float32)
+    """Returns the exact float32 values of bfloat16 bits."""
+    wide = np.ascontiguousarray(bits).astype(np.uint32)
+    return (wide << 16).view(np.float32)

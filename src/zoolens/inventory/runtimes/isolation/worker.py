@@ -223,8 +223,11 @@ class Snippet:
         return function  # type: ignore[no-any-return]
 
     def _explained(self, error: BaseException) -> ModelError:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self._file]
-        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == self._file]
+        if isinstance(error, SyntaxError):
+            lines.append(error.lineno)
+        line = lines[-1] if lines else None
         where = f" in line {line}" if line else ""
         return ModelError(f"The {self._name} code fails{where}: {type(error).__name__}: {first_line(error)}")
 

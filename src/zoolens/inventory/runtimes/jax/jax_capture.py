@@ -112,7 +112,11 @@ def _refined(content: bytes) -> bytes:
 
 
 def _main(module: Any) -> Any:
-    return next(op for op in module.body.operations if str(op.attributes["sym_name"]).strip('"') == "main").operation
+    for operation in module.body.operations:
+        name = str(operation.attributes["sym_name"]).strip('"')
+        if name == "main":
+            return operation.operation
+    raise ValueError("the program has no function main")
 
 
 def _computing(module: Any) -> Iterator[tuple[str, Any]]:
@@ -141,7 +145,8 @@ def _described(module: Any) -> Iterator[tuple[str, tuple[tuple[int, ...], str]]]
     from jaxlib.mlir import ir
 
     kinds = {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i1": "bool"}
-    kinds |= {f"{sign}i{bits}": f"{long}int{bits}" for sign, long in (("", ""), ("u", "u")) for bits in (8, 16, 32, 64)}
+    for bits in (8, 16, 32, 64):
+        kinds |= {f"i{bits}": f"int{bits}", f"ui{bits}": f"uint{bits}"}
     for name, operation in _computing(module):
         kind = ir.RankedTensorType(operation.results[0].type)
         if str(kind.element_type) in kinds:

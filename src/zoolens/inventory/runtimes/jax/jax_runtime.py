@@ -281,7 +281,8 @@ def _names(jax: Any, tree: Any, prefix: str, declared: tuple[TensorSpec, ...]) -
     """Returns the manifest's names if their number matches, else dictionary keys, else input0, input1 and so on."""
     if len(declared) == tree.num_leaves:
         return [spec.name for spec in declared]
-    paths = jax.tree_util.tree_flatten_with_path(jax.tree_util.tree_unflatten(tree, range(tree.num_leaves)))[0]
+    filled = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
+    paths, _ = jax.tree_util.tree_flatten_with_path(filled)
     keys = [getattr(path[-1], "key", None) if path else None for path, _ in paths]
     if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
         return [str(key) for key in keys]

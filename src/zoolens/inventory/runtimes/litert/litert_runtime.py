@@ -243,16 +243,21 @@ def _check_same(answers: Sequence[Tensor], profiled: Sequence[bytes]) -> None:
 
 def _precision(tag: str) -> str | None:
     """Returns the arithmetic in XNNPACK's name of an operator, such as (NHWC, F32) or (NC, QS8, QC8W)."""
-    types = [part.strip() for part in tag.partition("(")[2].partition(")")[0].split(",")]
-    known = [_PRECISIONS[prefix] for kind in types for prefix in _PRECISIONS if kind.startswith(prefix)]
-    return known[0] if known else None
+    inside = tag.partition("(")[2].partition(")")[0]
+    for kind in inside.split(","):
+        for prefix, precision in _PRECISIONS.items():
+            if kind.strip().startswith(prefix):
+                return precision
+    return None
 
 
 def _spec(detail: Mapping[str, Any]) -> TensorSpec:
     signature = detail["shape_signature"] if len(detail["shape_signature"]) else detail["shape"]
     shape = tuple(None if extent < 0 else int(extent) for extent in signature)
-    scales, zeros = detail["quantization_parameters"]["scales"], detail["quantization_parameters"]["zero_points"]
-    dtype = np.dtype(detail["dtype"]).name
+    name, dtype = str(detail["name"]), np.dtype(detail["dtype"]).name
+    quantisation = detail["quantization_parameters"]
+    scales, zeros = quantisation["scales"], quantisation["zero_points"]
     if len(scales) != 1:  # per channel never occurs on inputs and outputs
-        return TensorSpec(str(detail["name"]), shape, dtype)
-    return TensorSpec(str(detail["name"]), shape, dtype, float(scales[0]), int(zeros[0]) if len(zeros) else 0)
+        return TensorSpec(name, shape, dtype)
+    zero_point = int(zeros[0]) if len(zeros) else 0
+    return TensorSpec(name, shape, dtype, float(scales[0]), zero_point)

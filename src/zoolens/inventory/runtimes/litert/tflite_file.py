@@ -89,9 +89,8 @@ class TfliteGraph:
         return "+".join(sorted(types)) or "float32"
 
     def _layers(self) -> list[tuple[int, tuple[int, ...]]]:
-        return [
-            (op.code, op.inputs) for op in self.operators if op.code in _LAYERS and len(op.inputs) > _LAYERS[op.code][0]
-        ]
+        layers = [op for op in self.operators if op.code in _LAYERS]
+        return [(op.code, op.inputs) for op in layers if len(op.inputs) > _LAYERS[op.code][0]]
 
 
 def tensor_labels(graph: TfliteGraph) -> tuple[str, ...]:
@@ -152,7 +151,10 @@ class Table:
 
     def number(self, slot: int, kind: str, default: float = 0) -> float:
         offset = self._slots[slot] if slot < len(self._slots) else 0
-        return struct.unpack_from(f"<{kind}", self._data, self._at + offset)[0] if offset else default
+        if not offset:
+            return default
+        value: float = struct.unpack_from(f"<{kind}", self._data, self._at + offset)[0]
+        return value
 
     def _target(self, slot: int) -> int | None:
         offset = self._slots[slot] if slot < len(self._slots) else 0

@@ -70,7 +70,9 @@ def signed(value: int) -> int:
 
 def integers(value: int | Buffer) -> list[int]:
     """One entry of a repeated int64 field: a number, or many packed together."""
-    return [signed(value)] if isinstance(value, int) else [int(number) for number in packed(value)]
+    if isinstance(value, int):
+        return [signed(value)]
+    return [int(number) for number in packed(value)]
 
 
 def packed(data: Buffer) -> NDArray[Any]:

@@ -166,14 +166,15 @@ class MxNetSession(Session):
 
     def _infer_outputs(self) -> tuple[TensorSpec, ...]:
         """A dimension that follows the batch size is a free one."""
-        two, three = (self._symbol.infer_shape(**_with_batch(self.inputs, batch))[1] for batch in (2, 3))
-        kinds = self._symbol.infer_type(**{spec.name: np.dtype(spec.dtype) for spec in self.inputs})[1]
-        return tuple(
-            TensorSpec(
-                name, tuple(a if a == b else None for a, b in zip(left, right, strict=True)), np.dtype(kind).name
-            )
-            for name, left, right, kind in zip(self._symbol.list_outputs(), two, three, kinds, strict=True)
-        )
+        _, two, _ = self._symbol.infer_shape(**_with_batch(self.inputs, 2))
+        _, three, _ = self._symbol.infer_shape(**_with_batch(self.inputs, 3))
+        given = {spec.name: np.dtype(spec.dtype) for spec in self.inputs}
+        _, kinds, _ = self._symbol.infer_type(**given)
+        specs = []
+        for name, left, right, kind in zip(self._symbol.list_outputs(), two, three, kinds, strict=True):
+            shape = tuple(a if a == b else None for a, b in zip(left, right, strict=True))
+            specs.append(TensorSpec(name, shape, np.dtype(kind).name))
+        return tuple(specs)
 
 
 def _read(model: ModelFiles, role: str, load: Callable[[str], Any]) -> Any:
@@ -213,8 +214,11 @@ def _input(name: str, declared: TensorSpec | None, noted: tuple[int, ...] | None
 
 def _noted_shape(symbol: Any, name: str) -> tuple[int, ...] | None:
     text = symbol.attr_dict().get(name, {}).get("__shape__", "")
-    extents = [int(part) for part in text.strip("()[] ").split(",") if part.strip().isdigit()]
-    return tuple(extents) if extents and all(extent > 0 for extent in extents[1:]) else None
+    parts = [part.strip() for part in text.strip("()[] ").split(",")]
+    extents = [int(part) for part in parts if part.isdigit()]
+    if not extents or 0 in extents[1:]:
+        return None
+    return tuple(extents)
 
 
 def _with_batch(inputs: tuple[TensorSpec, ...], batch: int) -> Shapes:

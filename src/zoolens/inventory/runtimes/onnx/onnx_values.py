@@ -103,7 +103,11 @@ def _renamed(attribute: Buffer, name: str) -> Buffer:
 
 
 def _field(message: Buffer, wanted: int) -> str:
-    return "".join([text(value) for number, value in fields(message) if number == wanted][-1:])
+    found = ""
+    for number, value in fields(message):
+        if number == wanted:
+            found = text(value)  # of a field that occurs twice, protobuf keeps the last
+    return found
 
 
 def array(tensor: OnnxTensor, folder: Path) -> Array:
@@ -121,7 +125,10 @@ def array(tensor: OnnxTensor, folder: Path) -> Array:
 
 def _inline(tensor: OnnxTensor, kind: str) -> Array:
     parts = [_values(number, value, kind) for number, value in fields(tensor.message) if number in _DECODERS]
-    return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, kind), *parts]).astype(kind)
+    if len(parts) == 1:
+        return parts[0]
+    joined = np.concatenate([np.zeros(0, kind), *parts])
+    return joined.astype(kind)
 
 
 def _values(number: int, value: int | Buffer, kind: str) -> Array:

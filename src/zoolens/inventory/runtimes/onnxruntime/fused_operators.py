@@ -131,7 +131,8 @@ class _Fusion:
         computing = [place for place in places if self._file.nodes[place].op not in _BESIDE]
         products = [place for place in places if _PRODUCT.search(self._file.nodes[place].op)]
         labels = {place: node_label(self._file.nodes[place]) for place in places}
-        return Fused(node, tuple(labels.values()), labels[(unchanged or products or computing or places)[0]])
+        likeliest = unchanged or products or computing or places
+        return Fused(node, tuple(labels.values()), labels[likeliest[0]])
 
     def _moved(self, node: OnnxNode, anchor: int | None) -> str:
         moves = _only_moves(node, anchor) and node.inputs

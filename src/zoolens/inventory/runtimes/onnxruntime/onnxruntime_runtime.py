@@ -114,9 +114,11 @@ class OnnxSession(Session):
     the operators of the one that predicts stay as they are."""
 
     def __init__(self, ort: Any, session: Any, model: ModelFiles, options: Options) -> None:
-        self._ort, self._session, self._model, self._options = ort, session, model, options
+        self._ort, self._session = ort, session
+        self._model, self._options = model, options
         self.inputs = tuple(_spec(node) for node in session.get_inputs())
-        self.outputs = tuple(_output_spec(node) for node in _numeric(session.get_outputs(), model.path().name))
+        numeric = _numeric(session.get_outputs(), model.path().name)
+        self.outputs = tuple(_output_spec(node) for node in numeric)
         self._output_names = [spec.name for spec in self.outputs]
         self._packed = {spec.name: spec.dtype for spec in self.inputs if spec.dtype in (BFLOAT16, STRING)}
         self._widened = any(node.type == "tensor(bfloat16)" for node in session.get_outputs())
@@ -217,7 +219,9 @@ class OnnxSession(Session):
         odd = next((name for name, value in values.items() if not isinstance(value, np.ndarray)), None)
         if odd is not None:
             raise ModelError(f"The value of {odd[:80]!r} is not a tensor and cannot be read.")
-        return Captured({name: values[name] for name in names}, {name: values[name] for name in self._output_names})
+        captured = {name: values[name] for name in names}
+        outputs = {name: values[name] for name in self._output_names}
+        return Captured(captured, outputs)
 
     def _twin(self, names: Sequence[str] | None, outputs: Sequence[str] = (), **settings: Any) -> Any:
         """A session of the same file, with other names of nodes or more outputs."""

@@ -249,5 +249,9 @@ def _caffe_inputs(graph: str) -> tuple[TensorSpec, ...]:
 
 def _blob_elements(net: Any) -> int:
     """Weights and biases. Caffe keeps batch normalisation's running statistics as blobs too: left out."""
-    layers = (net.getLayer(int(index)) for index in range(1, len(net.getLayerNames()) + 1))
-    return sum(int(blob.size) for layer in layers if layer.type != "BatchNorm" for blob in layer.blobs)
+    count = 0
+    for index in range(1, len(net.getLayerNames()) + 1):
+        layer = net.getLayer(int(index))
+        if layer.type != "BatchNorm":
+            count += sum(int(blob.size) for blob in layer.blobs)
+    return count

@@ -116,10 +116,12 @@ def operators(
 
 
 def with_all_nodes(ran: Sequence[OperatorTime], file: onnx_file.OnnxGraph) -> tuple[OperatorTime, ...]:
-    """Layers with the operators of the file that OpenVINO does not tell of, since their names were lost."""
-    grouped = _with_groups(list(ran), {node_label(node) for node in file.nodes if node.op == "Conv"})
-    told = with_lost_producers(file, [(operator.kind, operator.nodes) for operator in grouped])
-    return tuple(replace(operator, nodes=nodes) for operator, nodes in zip(grouped, told, strict=True))
+    """Returns layers that also name the file's operators whose names OpenVINO has lost."""
+    convolutions = {node_label(node) for node in file.nodes if node.op == "Conv"}
+    grouped = _with_groups(list(ran), convolutions)
+    layers = [(operator.kind, operator.nodes) for operator in grouped]
+    complete = with_lost_producers(file, layers)
+    return tuple(replace(operator, nodes=nodes) for operator, nodes in zip(grouped, complete, strict=True))
 
 
 def _with_groups(ran: list[OperatorTime], convolutions: Set[str]) -> list[OperatorTime]:

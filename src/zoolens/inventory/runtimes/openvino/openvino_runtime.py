@@ -126,8 +126,12 @@ class OpenVinoSession(Session):
 
     def _other_batch(self, feeds: Mapping[str, Tensor]) -> int | None:
         """The batch size that was given, where the file declares another one."""
-        declared, batch = self.inputs[0].shape[:1], feeds[self.inputs[0].name].shape[:1]
-        return batch[0] if declared and declared[0] is not None and declared != batch else None
+        first = self.inputs[0]
+        declared = first.shape[:1]
+        batch = feeds[first.name].shape[:1]
+        if not declared or declared[0] is None or declared == batch:
+            return None
+        return batch[0]
 
     def _resized(self, batch: int) -> _Request:
         if batch not in self._for_batch:
@@ -212,8 +216,10 @@ class OpenVinoSession(Session):
     def _opened_with_outputs(self, names: tuple[str, ...], batch: int | None) -> _Request:
         """The model with inner tensors as outputs, in the order of their names."""
         graph = self._copy(batch)
-        graph.add_results([self._openvino.op.Result(find_port(graph, self._points[name][1])) for name in names])
-        return _Request(self._openvino, self._core.compile_model(graph, self._device, self._config))
+        ports = [find_port(graph, self._points[name][1]) for name in names]
+        graph.add_results([self._openvino.op.Result(port) for port in ports])
+        compiled = self._core.compile_model(graph, self._device, self._config)
+        return _Request(self._openvino, compiled)
 
     def effective(self) -> Effective:
         layers = list(executed_layers(self._compiled))

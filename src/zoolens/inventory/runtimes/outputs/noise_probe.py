@@ -63,12 +63,17 @@ def is_one(total: float) -> bool:
 
 
 def row_sum(raw: NDArray[Any], spec: TensorSpec) -> float | None:
-    """The sum that all rows have, if no number is negative. None: they have no common one, or answers of nothing but 0
-    and 1 prove nothing."""
-    rows = raw.reshape(len(raw), -1).astype(np.float64) if raw.ndim >= 2 and len(raw) else np.zeros((0, 0))
+    """Returns the sum that all rows share, if no number is negative.
+
+    None if they share none, or if outputs of nothing but 0 and 1 prove nothing.
+    """
+    if raw.ndim < 2 or not raw.size:
+        return None
+    rows = raw.reshape(len(raw), -1).astype(np.float64)
     if spec.quantised and raw.dtype.kind != "f":
         rows = (rows - (spec.zero_point or 0)) * float(spec.scale or 1)
-    if rows.size == 0 or rows.shape[1] < 2 or sum(extent > 1 for extent in raw.shape[1:]) != 1:
+    longer_axes = sum(extent > 1 for extent in raw.shape[1:])
+    if rows.shape[1] < 2 or longer_axes != 1:
         return None
     if not np.isfinite(rows).all() or rows.min() < -1e-6:
         return None
@@ -84,9 +89,12 @@ def row_sum(raw: NDArray[Any], spec: TensorSpec) -> float | None:
 
 
 def _first_alone(session: Session, feeds: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-    """The answers to the first row without the others; none where the batch is fixed."""
+    """Returns the outputs for the first row alone; none if the batch size is fixed."""
     free = all(spec.shape and not spec.shape[0] for spec in session.inputs)
-    return session.predict({name: values[:1] for name, values in feeds.items()}) if free else {}
+    if not free:
+        return {}
+    first = {name: values[:1] for name, values in feeds.items()}
+    return session.predict(first)
 
 
 def _differ(together: NDArray[Any], alone: NDArray[Any]) -> bool:
@@ -99,11 +107,14 @@ def rows_differ(together: NDArray[Any], alone: NDArray[Any]) -> bool:
     if together.shape != alone.shape or not together.size:
         return False
     range_ = float(np.ptp(together)) or float(np.abs(together).max())
-    return bool(np.abs(together.astype(np.float64) - alone).max() > _OTHER * range_)
+    difference = np.abs(together.astype(np.float64) - alone).max()
+    return bool(difference > _OTHER * range_)
 
 
 def _in_unit_range(raw: NDArray[Any]) -> bool:
-    return bool(raw.size) and raw.dtype.kind == "f" and float(raw.min()) >= 0 and float(raw.max()) <= 1
+    if not raw.size or raw.dtype.kind != "f":
+        return False
+    return float(raw.min()) >= 0 and float(raw.max()) <= 1
 
 
 def made_up_feeds(specs: Sequence[TensorSpec], batch: int) -> dict[str, NDArray[Any]]:

@@ -51,8 +51,11 @@ class _Node:
 def _of_onnx(graph: onnx_file.OnnxGraph) -> list[OutputLayers] | None:
     if any(node.has_subgraph for node in graph.nodes):
         return None
-    nodes = [_Node(_is_onnx_layer(node), node.inputs) for node in graph.nodes]
-    makers: dict[Hashable, int] = {name: place for place, node in enumerate(graph.nodes) for name in node.outputs}
+    nodes = []
+    makers: dict[Hashable, int] = {}
+    for place, node in enumerate(graph.nodes):
+        nodes.append(_Node(_is_onnx_layer(node), node.inputs))
+        makers |= dict.fromkeys(node.outputs, place)
     inputs: set[Hashable] = {spec.name for spec in graph.inputs if spec.name not in graph.constants}
     return [_reached(spec.name, nodes, makers, inputs) for spec in graph.outputs]
 
@@ -64,8 +67,12 @@ def _is_onnx_layer(node: onnx_file.OnnxNode) -> bool:
 def _of_tflite(graph: tflite_file.TfliteGraph) -> list[OutputLayers] | None:
     if any(op.code in _TFLITE_BRANCHES for op in graph.operators):
         return None
-    nodes = [_Node(bool(op.custom) or op.code in _TFLITE_LAYERS, tuple(op.inputs)) for op in graph.operators]
-    makers: dict[Hashable, int] = {tensor: place for place, op in enumerate(graph.operators) for tensor in op.outputs}
+    nodes = []
+    makers: dict[Hashable, int] = {}
+    for place, op in enumerate(graph.operators):
+        is_layer = bool(op.custom) or op.code in _TFLITE_LAYERS
+        nodes.append(_Node(is_layer, tuple(op.inputs)))
+        makers |= dict.fromkeys(op.outputs, place)
     return [_reached(output, nodes, makers, set(graph.inputs)) for output in graph.outputs]
 
 

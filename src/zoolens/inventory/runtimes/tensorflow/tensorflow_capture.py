@@ -143,8 +143,9 @@ class InlinedGraph:
     def nodes_of(self, name: str, kind: str, ran: Set[str]) -> tuple[str, ...]:
         """What an operator that ran computes: several nodes where TensorFlow made one operator of them. `ran`: the
         `known_name` of everything that ran."""
-        named = (self._node_of(part) for part in self._fused(self.known_name(name), kind, ran))
-        return tuple(dict.fromkeys(node for node in named if node))
+        parts = self._fused(self.known_name(name), kind, ran)
+        nodes = [self._node_of(part) for part in parts]
+        return tuple(dict.fromkeys(node for node in nodes if node))
 
     def _node_of(self, name: str) -> str:
         """The node that an operator belongs to. All operators in the scope of a Keras layer compute that layer, also

@@ -108,8 +108,8 @@ class TensorFlowSession(Session):
             raise ModelError(f"tensorflow failed while running the model: {first_line(error)}") from error
 
     def effective(self) -> Effective:
-        heavy = {node.attr["T"].type for node in self._nodes() if node.op in _HEAVY and node.attr["T"].type}
-        names = sorted(self._tf.dtypes.as_dtype(kind).name for kind in heavy)
+        kinds = {node.attr["T"].type for node in self._nodes() if node.op in _HEAVY}
+        names = sorted(self._tf.dtypes.as_dtype(kind).name for kind in kinds if kind)
         return Effective(provider="TensorFlow CPU", precision="+".join(names) or "float32")
 
     def count_parameters(self) -> int:

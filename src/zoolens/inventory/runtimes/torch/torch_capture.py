@@ -226,7 +226,8 @@ class ScriptObserver(Observer):
             self._tapped = names, self._function(names)
         *answers, values = self._tapped[1](self._module, *tensors)
         answer = answers[0] if len(answers) == 1 else tuple(answers)
-        return answer, {name: _copied(value, wanted) for name, value in zip(names, values, strict=True)}
+        copies = {name: _copied(value, wanted) for name, value in zip(names, values, strict=True)}
+        return answer, copies
 
     @cached_property
     def operators(self) -> tuple[tuple[str, str], ...]:
