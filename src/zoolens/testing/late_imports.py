@@ -33,5 +33,6 @@ def import_together(modules: Sequence[str]) -> None:
     framework, none does alone; from the first that does, each is asked in a Python of its own."""
     question = json.dumps([list(modules), FRAMEWORKS])
     done = subprocess.run([sys.executable, "-c", _CODE, question], capture_output=True, text=True, check=True)
-    loaded = dict(zip(modules, json.loads(done.stdout.splitlines()[-1]), strict=True))
+    answer = json.loads(done.stdout.splitlines()[-1])
+    loaded = dict(zip(modules, answer, strict=True))
     _known.update({module: names for module, names in loaded.items() if not names or module == modules[0]})

@@ -355,7 +355,11 @@ def _made(maker: Callable[..., ModelFiles], settings: tuple[tuple[str, Any], ...
 def files_of(model: ModelFiles) -> Iterable[tuple[str, tuple[Path, ...]]]:
     """The files behind each role; a directory format has all of its files behind "model"."""
     for role, path in model.files.items():
-        yield role, tuple(sorted(p for p in path.rglob("*") if p.is_file())) if path.is_dir() else (path,)
+        if path.is_dir():
+            inside = [file for file in path.rglob("*") if file.is_file()]
+            yield role, tuple(sorted(inside))
+        else:
+            yield role, (path,)
 
 
 def damage(paths: Iterable[Path], how: str) -> None:

@@ -115,8 +115,13 @@ def find_binaries() -> Path | None:
     """Where initdb and postgres lie: on PATH, or where Debian keeps them off it (the newest version)."""
     on_path = shutil.which("initdb")
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
-    candidates = [*([Path(on_path).resolve().parent] if on_path else []), *reversed(versions)]
-    return next((path for path in candidates if (path / "initdb").exists() and (path / "postgres").exists()), None)
+    candidates = versions[::-1]
+    if on_path:
+        candidates.insert(0, Path(on_path).resolve().parent)
+    for folder in candidates:
+        if (folder / "initdb").exists() and (folder / "postgres").exists():
+            return folder
+    return None
 
 
 def _unprivileged_identity() -> dict[str, Any] | None:

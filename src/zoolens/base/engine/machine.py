@@ -1,4 +1,4 @@
-"""The machine measurements are made on, as facts: part of every stack record, and what constraints are checked on."""
+"""Facts about the machine that measures: part of every environment's record, and what constraints are checked on."""
 
 from __future__ import annotations
 

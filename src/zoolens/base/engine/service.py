@@ -47,7 +47,7 @@ class Service:
         self._channel.send({"progress": progress})
 
     def serve(self, answer: Callable[[Message], Any], doing: Callable[[Message], str]) -> NoReturn:
-        """Answer requests until the parent has enough. `doing` names a request, for errors that nobody foresaw."""
+        """Answers requests until the parent closes; `doing` describes a request in unexpected errors."""
         repeated: tuple[bytes, Message] = b"", {}
         sent: tuple[bytes, bytes] = b"", b""  # the last answer that came as bytes, and its message
         own = os.getpid()

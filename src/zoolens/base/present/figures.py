@@ -137,7 +137,7 @@ def disturbed_mark(observation: Observation) -> str:
 
 
 def guessed_mark(observation: Observation) -> str:
-    """A mark beside a figure that rests on what nobody has checked, such as drafted preprocessing."""
+    """Returns the mark of a figure that rests on unchecked guesses, such as drafted preprocessing."""
     return " (guessed)" if observation.details.get(GUESSED) else ""
 
 
@@ -151,7 +151,7 @@ def provenance_mark(observation: Observation) -> str:
 
 
 def stack_label(run: Run) -> str:
-    """Runtime and version, and what sets this stack apart: mode, precision, an environment of its own."""
+    """Returns runtime and version with what distinguishes this environment: mode, precision, packages."""
     apart = [
         run.stack.identity.get("options", {}).get("mode"),
         run.precision,
@@ -159,7 +159,8 @@ def stack_label(run: Run) -> str:
         run.stack.address.partition("://")[2].replace("/v2/models/", "/") or None,
     ]
     notes = [note for note in apart if note not in (None, "default", "float32")]
-    return f"{run.stack.runtime} {run.stack.version or ''}".rstrip() + (f" ({', '.join(notes)})" if notes else "")
+    label = f"{run.stack.runtime} {run.stack.version or ''}".rstrip()
+    return f"{label} ({', '.join(notes)})" if notes else label
 
 
 def _three_digits(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Text that strangers wrote, made fit to be shown: one line without control characters and without local folders."""
+"""Untrusted text, made safe to show: one line without control characters and without local folders."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Checked:
 
 
 def check_store(store: Store, say: Say | None = None) -> Checked:
-    """Look at everything in the store. Nothing is changed; what is measured meanwhile may or may not be looked at."""
+    """Checks everything in the store without changing it; what is measured in the meantime may be missed."""
     damage: list[str] = []
     rows = files = 0
     damage += store.read(_database_damage)

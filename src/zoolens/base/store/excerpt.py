@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -53,8 +54,10 @@ def left_out(store: Store, excerpt: Store) -> list[str]:
 
 
 def stored_ids(store: Store) -> set[str]:
-    """The ids of all runs of a store, of every kind."""
-    return set(store.read(lambda connection: connection.execute(select(schema.runs.c.id)).scalars().all()))
+    """Returns the ids of all runs of a store, of every kind."""
+    query = select(schema.runs.c.id)
+    ids = store.read(lambda connection: connection.execute(query).scalars().all())
+    return set(ids)
 
 
 def _study_rows(
@@ -86,16 +89,13 @@ def _copy_runs(store: Store, target: Store, ids: Sequence[str], wanted: Collecti
         _insert(target, table, _renamed(subjects, named.values()) if table is schema.models else subjects)
     _insert(target, schema.aliases, _aliases(rows, named.values()))
     _insert(target, schema.runs, runs)
-    facts = [
-        row
-        for row in rows(schema.observations, schema.observations.c.run_id.in_(ids))
-        if _is_about(str(row["scope"]), wanted)
-    ]
-    counts: dict[tuple[str, str], int] = {}
-    for row in facts:
-        counts[row["run_id"], row["stage"]] = counts.get((row["run_id"], row["stage"]), 0) + 1
+    observations = rows(schema.observations, schema.observations.c.run_id.in_(ids))
+    facts = [row for row in observations if _is_about(str(row["scope"]), wanted)]
+    # A stage says how many observations it has, and a check compares: fewer are copied, so the number is made anew.
+    counts = Counter((row["run_id"], row["stage"]) for row in facts)
     stages = rows(schema.stages, schema.stages.c.run_id.in_(ids))
-    _insert(target, schema.stages, [{**row, "facts": counts.get((row["run_id"], row["stage"]), 0)} for row in stages])
+    counted = [{**row, "facts": counts[row["run_id"], row["stage"]]} for row in stages]
+    _insert(target, schema.stages, counted)
     _insert(target, schema.observations, facts)
     _copy_parts(store, target, rows(schema.parts, schema.parts.c.run_id.in_(ids)))
     changes = [{"run_id": row["id"]} for row in sorted(runs, key=lambda row: int(row["seq"]))]
@@ -120,20 +120,16 @@ def _renamed(models: list[Row], runs: Iterable[Run]) -> list[Row]:
 
 
 def _aliases(rows: Any, runs: Iterable[Run]) -> list[Row]:
+    models = {run.key.model for run in runs}
+    datasets = {run.key.dataset for run in runs}
     names = {("model", run.ref, run.key.model) for run in runs}
-    column = schema.aliases.c
-    keys = sorted({fingerprint for _, _, fingerprint in names} | {run.key.dataset for run in runs})
-    known = rows(schema.aliases, column.fingerprint.in_(keys))
-    datasets = {
-        row["fingerprint"]: row["name"]
-        for row in rows(schema.datasets, schema.datasets.c.fingerprint.in_(sorted({run.key.dataset for run in runs})))
-    }
-    names |= {("dataset", str(name), str(fingerprint)) for fingerprint, name in datasets.items()}
+    for row in rows(schema.datasets, schema.datasets.c.fingerprint.in_(sorted(datasets))):
+        names.add(("dataset", str(row["name"]), str(row["fingerprint"])))
+    known = rows(schema.aliases, schema.aliases.c.fingerprint.in_(sorted(models | datasets)))
     kept = [row for row in known if (row["kind"], row["name"], row["fingerprint"]) in names]
     there = {(row["kind"], row["name"], row["fingerprint"]) for row in kept}
-    return kept + [
-        {"kind": kind, "name": name, "fingerprint": fingerprint} for kind, name, fingerprint in sorted(names - there)
-    ]
+    missing = sorted(names - there)
+    return kept + [{"kind": kind, "name": name, "fingerprint": digest} for kind, name, digest in missing]
 
 
 def _copy_parts(store: Store, target: Store, parts: Sequence[Row]) -> None:

@@ -68,8 +68,10 @@ def _check(format: str) -> None:  # noqa: A002
 
 
 def _parts(store: Store, runs: Collection[str] | None, kind: str) -> list[Part]:
-    ids = [run.id for run in reversed(store.runs(trials=True))] if runs is None else runs
-    return [part for run_id in ids for part in store.parts(run_id, kind)]
+    if runs is None:
+        oldest_first = reversed(store.runs(trials=True))
+        runs = [run.id for run in oldest_first]
+    return [part for run_id in runs for part in store.parts(run_id, kind)]
 
 
 def _common_schema(parts: Sequence[Part]) -> pa.Schema:

@@ -55,13 +55,18 @@ def _activity(columns: RunColumns, kinds: tuple[RunKind, ...], spans: int) -> Ac
     times = columns.created[order]
     since, until = times.min(), times.max()
     share = (times - since) / max(until - since, np.timedelta64(1, "us"))
+    span = np.minimum((share * spans).astype(np.int64), spans - 1)
     counted = np.zeros((len(columns.models), spans), np.int64)
-    np.add.at(counted, (columns.model[order], np.minimum((share * spans).astype(np.int64), spans - 1)), 1)
+    np.add.at(counted, (columns.model[order], span), 1)
     failed = columns.state[order] == STATES.index(RunState.FAILED)
     of_name: dict[str, list[ModelActivity]] = {}
     ends = [*starts.tolist(), len(order)][1:]
     for code, start, end in zip(codes.tolist(), starts.tolist(), ends, strict=True):
-        model, places, last = columns.models[code], order[start:end], int(order[end - 1])
+        model = columns.models[code]
+        places = order[start:end]
+        last = int(places[-1])
+        datasets = set(columns.dataset[places].tolist())
+        stacks = set(columns.stack[places].tolist())
         activity = ModelActivity(
             runs=end - start,
             failed=int(np.count_nonzero(failed[start:end])),
@@ -69,8 +74,8 @@ def _activity(columns: RunColumns, kinds: tuple[RunKind, ...], spans: int) -> Ac
             last_time=datetime_of(columns.created[last]),
             last_dataset=columns.datasets[columns.dataset[last]].name,
             last_runtime=columns.stacks[columns.stack[last]].name,
-            datasets=frozenset(columns.datasets[data].name for data in set(columns.dataset[places].tolist())),
-            runtimes=frozenset(columns.stacks[stack].name for stack in set(columns.stack[places].tolist())),
+            datasets=frozenset(columns.datasets[data].name for data in datasets),
+            runtimes=frozenset(columns.stacks[stack].name for stack in stacks),
             formats=frozenset((model.format,)),
             recent=tuple(counted[code].tolist()),
         )

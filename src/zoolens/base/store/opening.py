@@ -1,4 +1,4 @@
-"""Bringing a store to this version's schema when it is opened, whoever else opens it at the same moment."""
+"""Migrates a store to this version's schema when it is opened, also by several processes at once."""
 
 from __future__ import annotations
 

@@ -130,7 +130,8 @@ def with_unique_datasets(connection: Connection, listed: list[Run]) -> list[Run]
 
 def shared_names(connection: Connection) -> list[str]:
     """Returns the names that several datasets share."""
-    query = select(datasets.c.name).group_by(datasets.c.name).having(func.count() > 1).order_by(datasets.c.name)
+    name = datasets.c.name
+    query = select(name).group_by(name).having(func.count() > 1).order_by(name)
     return [str(row.name) for row in connection.execute(query)]
 
 
@@ -202,15 +203,20 @@ def _named(kind: str, pattern: str) -> Select[tuple[str]]:
     if kind == "model" and "@" not in pattern:
         name = or_(name, _like(aliases.c.name, f"{pattern}@*"))
     if kind == "dataset" and (parts_of_name := NAME_AND_DIGITS.fullmatch(pattern)):
-        content = aliases.c.fingerprint.startswith(parts_of_name[2].lower())
-        name = or_(name, and_(_like(aliases.c.name, parts_of_name[1]), content) if parts_of_name[1] else content)
+        stem, digits = parts_of_name[1], parts_of_name[2]
+        content = aliases.c.fingerprint.startswith(digits.lower())
+        if stem:
+            content = and_(_like(aliases.c.name, stem), content)
+        name = or_(name, content)
     return select(aliases.c.fingerprint).where(aliases.c.kind == kind, name)
 
 
 def _like(column: ColumnElement[str], pattern: str) -> ColumnElement[bool]:
-    """`*` and `?` as a shell means them; the same on both databases, which differ in case sensitivity otherwise."""
+    """Whether a text matches a pattern with a shell's `*` and `?`, without regard to case."""
     escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return column.ilike(escaped.replace("*", "%").replace("?", "_"), escape="\\")
+    wildcards = escaped.replace("*", "%").replace("?", "_")
+    # ILIKE and not LIKE: that one ignores case in SQLite and heeds it in PostgreSQL.
+    return column.ilike(wildcards, escape="\\")
 
 
 def next_attempt(connection: Connection, model: str, dataset: str, stack: str) -> int:
@@ -383,7 +389,7 @@ def load_parts(connection: Connection, run_id: str, kind: str, locate: Callable[
 
 
 def in_chunks(ids: Iterable[T], most: int = _CHUNK) -> Iterator[list[T]]:
-    """The ids in lists of at most `most`: a statement takes no more than so many values."""
+    """Yields the ids in lists of at most `most`: a statement takes a limited number of values."""
     everything = list(ids)
     for start in range(0, len(everything), most):
         yield everything[start : start + most]

@@ -169,7 +169,7 @@ class StackRecord:
 
 @dataclass(frozen=True)
 class RunKey:
-    """The content key of a run: the same model on the same data in the same stack is the same run."""
+    """The content key of a run: the same model on the same dataset in the same environment is the same run."""
 
     model: str
     dataset: str

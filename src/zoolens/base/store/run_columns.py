@@ -316,7 +316,7 @@ def _times(values: Sequence[Any]) -> NDArray[np.datetime64]:
 
 
 def _tuples(connection: Connection, query: Select[Any]) -> Sequence[tuple[Any, ...]]:
-    """The rows as the driver gives them: SQLAlchemy's row objects take most of the time of reading so many."""
+    """Returns the driver's own rows: SQLAlchemy's row objects would take most of the time of reading this many."""
     result = connection.execute(query)
     rows: Sequence[tuple[Any, ...]] = result.cursor.fetchall() if result.cursor is not None else []
     result.close()

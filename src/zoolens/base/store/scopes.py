@@ -46,7 +46,7 @@ class Scope:
 
     @property
     def number(self) -> int | None:
-        """The value as a number; None where it is none."""
+        """Returns the value as a number; None if it is not one."""
         return int(self.value) if self.dimension is not None and self.value.isdecimal() else None
 
 

@@ -1,4 +1,4 @@
-"""Cells of CSV files that a spreadsheet may open: names in them are written by strangers, and must not be computed."""
+"""Cells of CSV files that a spreadsheet may open: names in them are untrusted and must not be evaluated as formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a store has changed, told without opening it: SQLAlchemy alone takes half a second to import."""
+"""Whether a store has changed, found without opening it: SQLAlchemy alone takes half a second to import."""
 
 from __future__ import annotations
 

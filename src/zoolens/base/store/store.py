@@ -375,7 +375,7 @@ class Store(Database):
         return pa.concat_tables(tables, promote_options="permissive")
 
     def sweep(self, older_than: float = ORPHAN_AGE) -> list[Path]:
-        """Remove files that crashes left behind and that are older than so many seconds; what was removed."""
+        """Removes files left behind by crashes that are older than this many seconds, and returns their paths."""
 
         def clean(connection: Connection) -> list[Path]:
             if self._engine.dialect.name == "postgresql":

@@ -92,7 +92,7 @@ def _check_parts(store: Store, run: Run, parts: Sequence[Mapping[str, Any]]) -> 
 
 
 def _rows(table: Any) -> Any:
-    """What tells the rows of a part: their numbers among the inputs, or how many they are."""
+    """Returns what identifies the rows of a part: their numbers among the inputs, or their count."""
     return table.column(_INDEX).to_pylist() if _INDEX in table.column_names else table.num_rows
 
 

@@ -197,7 +197,7 @@ class _Guesses(Guesses):
         return True
 
     def _answer_among(self, drafted: Sequence[Output], sources: Mapping[str, OutputLayers]) -> Output:
-        """Scores of classes that depend on the most layers, the first of them; where there are none, the first."""
+        """Returns the first output of class scores that depends on the most layers; without any, the first output."""
         candidates = [output for output in drafted if output.task == "classification"]
         if len(candidates) < 2:
             return candidates[0] if candidates else drafted[0]
@@ -267,7 +267,7 @@ class _Guesses(Guesses):
         return Output(name=spec.name, scores=kind, postprocess=tuple(steps))
 
     def _one_score(self, spec: TensorSpec, end: Ending) -> Output:
-        """One number for each input: a sigmoid tells two classes apart, anything else may be a quantity."""
+        """Returns the output of one number per input: binary classification after a sigmoid, else unknown."""
         if end is Ending.SIGMOID or any(word in spec.name.lower() for word in _PROBABILITY_WORDS):
             self.said.append(f"{spec.name} is the probability of the second of two classes")
             return Output(name=spec.name, scores="probabilities")

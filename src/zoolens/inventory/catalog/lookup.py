@@ -199,7 +199,7 @@ def _file_digest(location: str, folder: Path | None) -> str | None:
 
 
 def _like(name: str, entries: Iterable[Entry]) -> list[str]:
-    """Models of exactly this name in other zoos, else those of the cheap zoos whose names are spelt alike."""
+    """Returns models of exactly this name in other zoos, else those of the cheap zoos with a similar name."""
     elsewhere = [reference for reference in kept_names() if reference.partition(":")[2] == name]
     if elsewhere:
         return list(dict.fromkeys(elsewhere))

@@ -87,7 +87,7 @@ class Dataset(ABC):
         return None
 
     def read_encoded(self, index: int) -> bytes | None:
-        """The file of one sample as it lies there, of data that are image files; None for all other data."""
+        """Returns the encoded file of one sample if the dataset consists of image files, else None."""
         return None
 
     def decoded_with(self, decoder: str) -> Dataset:

@@ -238,7 +238,7 @@ def _from_subfolders(
 
 
 def _refuse_splits(folder: Path, subfolders: Sequence[Path]) -> None:
-    """A folder of train and val is none of classes, although it may have as many of them as a model has outputs."""
+    """Refuses folders such as train and val, which are splits and not classes."""
     named = all(path.name.casefold() in _SPLITS for path in subfolders)
     if named and any(below.is_dir() for path in subfolders for below in path.iterdir()):
         splits = ", ".join(path.name for path in subfolders)

@@ -22,7 +22,7 @@ def imagenet_classes() -> tuple[str, ...]:
 
 
 def imagenet_names(outputs: int) -> tuple[str, ...] | None:
-    """The classes of a model with so many outputs, if it can be an ImageNet-1k model."""
+    """Returns the classes of a model with this number of outputs, if it can be an ImageNet-1k model."""
     if outputs == CLASSES:
         return imagenet_classes()
     return (BACKGROUND, *imagenet_classes()) if outputs == CLASSES + 1 else None

@@ -14,7 +14,7 @@ NAME = "no data"
 
 
 class NoInputs(Dataset):
-    """Empty, and always the same: runs of one model in one stack without data have one key."""
+    """An empty dataset, always the same, so that runs without inputs share one key per model and environment."""
 
     name = NAME
 

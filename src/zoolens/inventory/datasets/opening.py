@@ -126,7 +126,7 @@ def absolute_spec(spec: str) -> str:
 
 
 def detect(path: Path) -> str:
-    """The kind of data at a path, from what lies there."""
+    """Returns the kind of the dataset at a path, from its files."""
     kind = _kind_of_folder(path) if path.is_dir() else _kind_of_file(path)
     if kind is None:
         raise DatasetError(

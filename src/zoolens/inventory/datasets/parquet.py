@@ -173,7 +173,7 @@ class Parquet(Dataset):
         return np.concatenate(parts) if parts else np.zeros(0, np.int64), names
 
     def _label_values(self, name: str) -> Any:
-        """The label column of all shards, once their pages have told that it is not a bomb."""
+        """Returns the label column of all shards, after their page headers were checked for decompression bombs."""
         values = 0
         for path, reader in zip(self._files, self._readers, strict=True):
             for group in range(reader.num_row_groups):
@@ -286,7 +286,7 @@ def _extents(path: Path, reader: Any, group: int, column: str) -> list[tuple[int
 
 
 def _check_column(column: Any, rows: int) -> None:
-    """ValueError where a damaged file made a column that cannot be taken apart."""
+    """Raises ValueError if a column of a damaged file cannot be parsed."""
     column.validate(full=True)  # texts behind numbers that their dictionary does not have
     if len(column) != rows:
         raise ValueError("its number of rows differs from the footer's")

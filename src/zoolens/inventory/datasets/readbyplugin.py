@@ -1,4 +1,4 @@
-"""Data that somebody else's plug-in reads: the same bytes become other samples when its code changes."""
+"""Datasets of third-party plug-ins: the same bytes become other samples when the plug-in's code changes."""
 
 from __future__ import annotations
 

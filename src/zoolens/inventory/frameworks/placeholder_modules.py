@@ -1,4 +1,4 @@
-"""Stand-ins for modules that take long to import and of which a library needs next to nothing."""
+"""Placeholders for modules that are slow to import and of which a library needs little."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def standing_in(name: str, **attributes: Any) -> Iterator[None]:
     """While this is open, whoever imports the module `name` gets one that has these attributes alone; whoever asks it
     for another attribute imports the module itself. Nothing is changed if the module is imported already.
 
-    Other threads see the stand-in as well: use it where they do not need the module.
+    Other threads see the placeholder as well: use it where they do not need the module.
     """
     if name in sys.modules:
         yield

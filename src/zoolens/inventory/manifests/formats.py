@@ -86,7 +86,7 @@ def companions(path: Path, format_: str) -> Files:
 
 
 def model_stem(path: Path) -> str:
-    """The name without what only tells the format or the training epoch."""
+    """Returns the name without suffixes for the format or the training epoch."""
     if path.name.endswith(_SYMBOL):
         return path.name.removesuffix(_SYMBOL)
     if path.suffix == ".params":

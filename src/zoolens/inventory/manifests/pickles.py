@@ -1,4 +1,4 @@
-"""Torch files that hold pickled objects instead of weights, told apart without unpickling anything."""
+"""Torch files that hold pickled objects instead of weights, detected without unpickling anything."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pickled_class(path: Path) -> str | None:
 
 
 class _Bounded:
-    """A stream for `pickletools`, which reads as much at once as the pickle tells it to. Refused beyond the limits."""
+    """A stream for `pickletools` with a limit on each read, whose length the pickle chooses."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream

@@ -116,7 +116,7 @@ def path_words(path: tuple[Any, ...]) -> str:
 
 
 def _compose(text: str) -> yaml.Node | None:
-    """The node tree, once a cheap pass over the events has ruled out aliases (bombs) and depth (stack overflows)."""
+    """Returns the node tree, after a cheap pass over the events has refused aliases (bombs) and deep nesting."""
     try:
         _check_events(text)
         root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
