@@ -131,7 +131,7 @@ class OpenVinoSession(Session):
         batch = feeds[first.name].shape[:1]
         if not declared or declared[0] is None or declared == batch:
             return None
-        return batch[0]
+        return int(batch[0])
 
     def _resized(self, batch: int) -> _Request:
         if batch not in self._for_batch:
