@@ -31,11 +31,10 @@ from zoolens.findings.queries.planning.planner import OFF, ON, make_plan
 from zoolens.findings.queries.planning.reference import task_category
 from zoolens.findings.queries.planning.view import View
 from zoolens.findings.queries.prepared_query import PreparedQuery
-from zoolens.inventory.catalog.lookup import model_text
-from zoolens.inventory.zoos.zoo import Entry
 
 if TYPE_CHECKING:
     from zoolens.base.store.store import Store
+    from zoolens.inventory.zoos.zoo import Entry
 
 Functions = Mapping[str, Callable[..., Any]]
 Target: TypeAlias = "Store | Index | str | Path | None"
@@ -71,7 +70,7 @@ def prepare(
     because the query is the first to ask for FLOPs and the like.
     """
     begun = perf_counter()
-    reference = model_text(ref) if isinstance(ref, Entry) else ref
+    reference = ref if ref is None or isinstance(ref, str) else _named(ref)
     given = {
         "reference": reference, "within": within, "task": task, "where": where, "order": order_by, "limit": limit,
         "show": show, "confidence": confidence, "exec": exec, "data": data, "bound": bound,
@@ -214,3 +213,12 @@ def _view(index: Index) -> View:
     view = View(index)
     _recent.append(view)
     return view
+
+
+def _named(reference: Entry) -> str | Entry:
+    """Returns the name of an entry; what is none is returned as it is, for the parser to refuse."""
+    # The catalog brings pydantic and yaml along: a query by name over a store that has not changed does without them.
+    from zoolens.inventory.catalog.lookup import model_text
+    from zoolens.inventory.zoos.zoo import Entry
+
+    return model_text(reference) if isinstance(reference, Entry) else reference
