@@ -33,7 +33,11 @@ class Request:
     def get_profiling_info(self):
         averages = np.array(self.calls).sum(axis=0) // len(self.calls)
         infos = [
-            SimpleNamespace(Status=STATUS, status=STATUS.EXECUTED, real_time=timedelta(microseconds=int(value)))
+            SimpleNamespace(
+                Status=STATUS,
+                status=STATUS.EXECUTED if value else STATUS.NOT_RUN,
+                real_time=timedelta(microseconds=int(value)),
+            )
             for value in averages
         ]
         return [*infos, SimpleNamespace(Status=STATUS, status=STATUS.NOT_RUN, real_time=timedelta(0))]
@@ -52,6 +56,17 @@ def test_single_calls_are_recovered_from_averages():
         errors += [found - wanted for found, wanted in zip(durations, truth, strict=True)]
         assert all(abs(error) <= call + 1 for error in errors[-2:])
     assert abs(np.mean(errors)) < 1
+
+
+def test_a_layer_that_ran_once_stays_when_its_average_falls_below_a_microsecond():
+    request = Request()
+    counters = Counters(request)
+    request.calls.append([100, 1])
+    assert [duration for _, duration in counters.durations()] == [100_000, 1_000]
+    request.calls.append([100, 0])
+    layers = counters.durations()
+    assert len(layers) == 2
+    assert layers[1][1] == 0
 
 
 def test_small_models_are_compiled_more_often():
