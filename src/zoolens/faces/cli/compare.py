@@ -14,7 +14,8 @@ from zoolens.faces.cli.stores import store_option
 from zoolens.findings.comparisons.wording import agreement_words
 
 if TYPE_CHECKING:
-    from zoolens.findings.comparisons.compare import AnswerComparison, Report, VectorChange
+    from zoolens.findings.comparisons.compare import AnswerComparison, Report
+    from zoolens.findings.comparisons.vector_changes import VectorChange
 
 
 @click.command()

@@ -32,7 +32,7 @@ def command(store: str | None) -> None:
     from zoolens.base import plugins
     from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
-    from zoolens.faces.cli.results import print_outcomes
+    from zoolens.faces.cli.evaluation_table import print_outcomes
     from zoolens.findings.measure.evaluate import carry_out
     from zoolens.findings.measure.jobs import RunOptions
     from zoolens.findings.measure.latency import LatencySettings

@@ -88,7 +88,7 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
     """
     from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
-    from zoolens.faces.cli.results import print_json, print_outcomes
+    from zoolens.faces.cli.evaluation_table import print_json, print_outcomes
     from zoolens.findings.measure.evaluate import carry_out
     from zoolens.findings.measure.jobs import RunOptions
     from zoolens.findings.measure.latency import LatencySettings

@@ -33,7 +33,7 @@ _SHOWN: Final = {
     "zoolens.findings.tracing.stored:Trace": "_trace",
     "zoolens.findings.tracing.comparison:TraceComparison": "_traces_compared",
     "zoolens.findings.divergence.result:Divergence": "_divergence",
-    "zoolens.training.crosstrain.study.explanation.results:Explanation": "_explanation",
+    "zoolens.training.crosstrain.study.explanation.explanation_results:Explanation": "_explanation",
     "zoolens.faces.serving.services.events:Session": "_session",
     "zoolens.faces.load.run_load:LoadRun": "_load",
     "zoolens.base.present.charts:Chart": "_chart",

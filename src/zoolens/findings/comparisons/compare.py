@@ -6,7 +6,7 @@ report.answers.difference, report.answers.p_value, report.answers.disagreements
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.results import Result, frame
-from zoolens.base.statistics.intervals import CONFIDENCE, Interval, paired_difference
+from zoolens.base.statistics.intervals import Interval, paired_difference
 from zoolens.base.statistics.significance import exact_mcnemar
 from zoolens.base.store.records import Observation, Run
 from zoolens.base.store.scopes import pair_scope
@@ -30,6 +30,7 @@ from zoolens.findings.comparisons.runs import choose_pair
 from zoolens.findings.comparisons.signatures import Signature, known_score, signature_in_data_order
 from zoolens.findings.comparisons.stacks import StackDifference, likely_cause, stack_differences
 from zoolens.findings.comparisons.temperature import Temperature, fitted_temperature
+from zoolens.findings.comparisons.vector_changes import VectorChange, compare_vectors, vector_places
 from zoolens.findings.measure.answers import answering_stage, has_answers
 from zoolens.findings.measure.class_order import judged_right
 from zoolens.findings.measure.named_runs import RunOrModel, run_text
@@ -114,30 +115,6 @@ class AnswerComparison:
         return (self.only_b - self.only_a) / self.n
 
 
-@dataclass(frozen=True)
-class VectorChange:
-    """How far apart an output is that answers with vectors: embeddings, regressions and other numbers."""
-
-    output: str
-    task: str
-    n: int
-    agreeing: int | float  # the sum of agreements; of vectors how many are within a relative distance of `TOLERANCE`
-    identical_outputs: float  # share of inputs with bit-equal raw outputs
-    median_distance: float | None  # |a − b| / |a|; None where the task knows no distances
-    max_distance: float | None
-    cosine: float | None  # mean
-    score_a: float | None = None  # mean of how right the answers are; None where labels cannot judge them
-    score_b: float | None = None
-    difference: Interval | None = None  # of the scores, B − A
-    agreement_name: str = "mean agreement"
-    graded: bool = False
-    full: int = 0  # inputs on which the two agree fully
-
-    @property
-    def agreement(self) -> float:
-        return self.agreeing / self.n
-
-
 @dataclass(frozen=True, repr=False)
 class Report(Result):
     """`answers` is None where neither run has predictions (`--no-accuracy`), or none of classes; `vectors` has the
@@ -219,7 +196,7 @@ def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Re
     if classifying or (has_answers(a) and has_answers(b)):
         sides = _in_one_order(*(_signature(store, run, classifying=classifying) for run in (a, b)))
     answers = _compare_answers(*sides) if classifying else None
-    vectors = tuple(_compare_vectors(*sides)) if sides else ()
+    vectors = tuple(compare_vectors(*sides)) if sides else ()
     manifests = [
         StackDifference(f"manifest {line.what}", line.a, line.b, telling=True) for line in manifest_lines(a, b)
     ]
@@ -275,47 +252,15 @@ def _compare_answers(ours: Predictions, theirs: Predictions) -> AnswerComparison
     )
 
 
-def _compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
-    for place in _vector_places(a, b):
-        ours, theirs = a.outputs[place], b.outputs[place]
-        pair = pair_answers(ours, theirs, None if place else a.labels)
-        figures, scores = pair.figures, pair.scores
-        yield VectorChange(
-            output=ours.output if len(a.outputs) == 1 else " with ".join(dict.fromkeys((ours.output, theirs.output))),
-            task=ours.task,
-            n=pair.n,
-            agreeing=pair.agreeing,
-            identical_outputs=np.nan if pair.identical is None else pair.identical,
-            median_distance=figures.median_relative_l2,
-            max_distance=figures.max_relative_l2,
-            cosine=figures.cosine if task_named(ours.task).directional else None,
-            score_a=None if scores is None else float(scores[0].mean()),
-            score_b=None if scores is None else float(scores[1].mean()),
-            difference=pair.difference(CONFIDENCE),
-            agreement_name=task_named(ours.task).agreement_name(),
-            graded=pair.graded,
-            full=pair.full,
-        )
-
-
 def _in_one_order(a: Signature, b: Signature) -> tuple[Signature, Signature]:
     """Both with the outputs of A first, where B has the same ones by name in another order."""
     places = places_by_name(*([(output.output, output.task) for output in side.outputs] for side in (a, b)))
     return (a, b) if places is None else (a, replace(b, outputs=tuple(b.outputs[place] for place in places)))
 
 
-def _vector_places(a: Signature, b: Signature) -> list[int]:
-    """Where both have outputs of the same width that are no classes."""
-    return [
-        place
-        for place, (ours, theirs) in enumerate(zip(a.outputs, b.outputs, strict=False))
-        if ours.width == theirs.width and not any(task_named(side.task).discrete for side in (ours, theirs))
-    ]
-
-
 def _uncompared(a: Signature, b: Signature, *, classes: bool) -> tuple[str, ...]:
     """The names of outputs that neither the classes nor the vectors of a report are about."""
-    compared = {*([0] if classes else []), *_vector_places(a, b)}
+    compared = {*([0] if classes else []), *vector_places(a, b)}
     names = (output.output for side in (a, b) for place, output in enumerate(side.outputs) if place not in compared)
     return tuple(dict.fromkeys(names))
 

@@ -16,7 +16,7 @@ from zoolens.base.store.records import fingerprint
 from zoolens.base.store.store import Store
 from zoolens.training.crosstrain.study.explanation.bench import SEEDS, ExplanationBench
 from zoolens.training.crosstrain.study.explanation.contest import Arm, Contest, contest
-from zoolens.training.crosstrain.study.explanation.results import Explanation, StandIn
+from zoolens.training.crosstrain.study.explanation.explanation_results import Explanation, StandIn
 from zoolens.training.crosstrain.study.noise import images_of, noise_of_sides
 from zoolens.training.crosstrain.study.stored_studies import file_study
 from zoolens.training.crosstrain.training.manner import Manner

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from zoolens.base.present.charts import DIM, INK, LINE, SERIES, Chart, Spec, axis, heading, quantity, values
 from zoolens.base.present.text import shareable
-from zoolens.training.crosstrain.study.explanation.results import Explanation
+from zoolens.training.crosstrain.study.explanation.explanation_results import Explanation
 from zoolens.training.pairs.explanation.shapley import ShapleyShare
 
 WIDTH: Final = 420

@@ -9,7 +9,7 @@ from typing import Any, Final
 from zoolens.base.statistics.intervals import Interval
 from zoolens.base.statistics.student import Estimate
 from zoolens.base.store.store import Store
-from zoolens.training.crosstrain.study.explanation.results import Explanation
+from zoolens.training.crosstrain.study.explanation.explanation_results import Explanation
 from zoolens.training.crosstrain.study.explanation.share_chart import shares_of
 from zoolens.training.crosstrain.study.explanation.study_explanation_words import lines
 from zoolens.training.crosstrain.study.stored_studies import file_study

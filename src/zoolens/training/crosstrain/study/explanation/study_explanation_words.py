@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from zoolens.training.crosstrain.study.explanation.contest import Contest, Factor
-from zoolens.training.crosstrain.study.explanation.results import Explanation, StandIn
+from zoolens.training.crosstrain.study.explanation.explanation_results import Explanation, StandIn
 from zoolens.training.pairs.explanation import noise_words
 from zoolens.training.pairs.explanation.design import FRAMEWORK
 from zoolens.training.pairs.explanation.noise_words import signed

@@ -11,7 +11,7 @@ from zoolens.base.statistics.student import Estimate
 from zoolens.base.store.store import open_store
 from zoolens.training.crosstrain.study.explanation.contest import Arm, contest
 from zoolens.training.crosstrain.study.explanation.explain import explain, stood_in
-from zoolens.training.crosstrain.study.explanation.results import Explanation
+from zoolens.training.crosstrain.study.explanation.explanation_results import Explanation
 from zoolens.training.crosstrain.study.explanation.study_explanation_words import as_data, lines
 from zoolens.training.crosstrain.study.stored_studies import read_study
 from zoolens.training.crosstrain.training.manner import Manner

@@ -8,7 +8,7 @@ from zoolens.base.statistics.intervals import Interval
 from zoolens.base.statistics.seeds import seed_noise
 from zoolens.base.statistics.student import Estimate
 from zoolens.training.crosstrain.study.explanation.contest import Arm, contest
-from zoolens.training.crosstrain.study.explanation.results import Explanation
+from zoolens.training.crosstrain.study.explanation.explanation_results import Explanation
 from zoolens.training.crosstrain.study.explanation.share_chart import shares_chart
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.pairs.explanation.results import Explained

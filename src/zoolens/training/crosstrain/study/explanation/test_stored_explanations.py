@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from zoolens.base.store.store import open_store
-from zoolens.training.crosstrain.study.explanation.results import Explanation
+from zoolens.training.crosstrain.study.explanation.explanation_results import Explanation
 from zoolens.training.crosstrain.study.explanation.share_chart import chart_of_shares, shares_chart
 from zoolens.training.crosstrain.study.explanation.stored_explanations import KEY, file_explanation, filed_explanations
 from zoolens.training.crosstrain.study.explanation.study_explanation_words import lines

@@ -1,0 +1,70 @@
+"""Outputs that answer with vectors, compared between two runs: embeddings, regressions and other numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from zoolens.base.statistics.intervals import CONFIDENCE, Interval
+from zoolens.findings.comparisons.behaviour import pair_answers
+from zoolens.findings.comparisons.signatures import Signature
+from zoolens.inventory.tasks.task import task_named
+
+
+@dataclass(frozen=True)
+class VectorChange:
+    """How far apart an output is that answers with vectors: embeddings, regressions and other numbers."""
+
+    output: str
+    task: str
+    n: int
+    agreeing: int | float  # the sum of agreements; of vectors how many are within a relative distance of `TOLERANCE`
+    identical_outputs: float  # share of inputs with bit-equal raw outputs
+    median_distance: float | None  # |a − b| / |a|; None where the task knows no distances
+    max_distance: float | None
+    cosine: float | None  # mean
+    score_a: float | None = None  # mean of how right the answers are; None where labels cannot judge them
+    score_b: float | None = None
+    difference: Interval | None = None  # of the scores, B − A
+    agreement_name: str = "mean agreement"
+    graded: bool = False
+    full: int = 0  # inputs on which the two agree fully
+
+    @property
+    def agreement(self) -> float:
+        return self.agreeing / self.n
+
+
+def compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
+    """Yields the change of every output that is of vectors on both sides."""
+    for place in vector_places(a, b):
+        ours, theirs = a.outputs[place], b.outputs[place]
+        pair = pair_answers(ours, theirs, None if place else a.labels)
+        figures, scores = pair.figures, pair.scores
+        yield VectorChange(
+            output=ours.output if len(a.outputs) == 1 else " with ".join(dict.fromkeys((ours.output, theirs.output))),
+            task=ours.task,
+            n=pair.n,
+            agreeing=pair.agreeing,
+            identical_outputs=np.nan if pair.identical is None else pair.identical,
+            median_distance=figures.median_relative_l2,
+            max_distance=figures.max_relative_l2,
+            cosine=figures.cosine if task_named(ours.task).directional else None,
+            score_a=None if scores is None else float(scores[0].mean()),
+            score_b=None if scores is None else float(scores[1].mean()),
+            difference=pair.difference(CONFIDENCE),
+            agreement_name=task_named(ours.task).agreement_name(),
+            graded=pair.graded,
+            full=pair.full,
+        )
+
+
+def vector_places(a: Signature, b: Signature) -> list[int]:
+    """Returns the places of outputs that have the same width on both sides and are not classes."""
+    return [
+        place
+        for place, (ours, theirs) in enumerate(zip(a.outputs, b.outputs, strict=False))
+        if ours.width == theirs.width and not any(task_named(side.task).discrete for side in (ours, theirs))
+    ]
