@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # A reason.
 def long(a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: Any) -> int:
     """Returns the first one."""
-    return a  # beside code, which is no comment line
+    return a  # noqa: ANN001
 
 
 def seven(self, a: int, b: int, c: int, d: int, e: int, f: int, g: int) -> Two:
@@ -36,7 +36,7 @@ from zoolens.room import one
 class Two:
     """A pair. `left`: one side. `right`: the other side."""
 
-    left: int
+    left: int  # beside code, which is no comment line
     right: int
 
     def late(self) -> object:
@@ -66,6 +66,7 @@ def test_files_lines_and_comments(house):
     assert house.files == 7  # without the test
     assert house.lines == ONE.count("\n") + TWO.count("\n") + 4
     assert house.comment_lines == 1 + 4
+    assert house.commented_lines == 1 + 4 + 1
     assert house.code_lines == 10 + 7
 
 
@@ -96,7 +97,7 @@ def test_it_prints_one_line_for_each_figure(house, capsys, monkeypatch):
     measure_house.main()
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].split() == ["files", "7"]
-    assert "circles, with imports for types" in printed[7]
+    assert "circles, with imports for types" in printed[8]
     monkeypatch.setattr("sys.argv", ["measure_house", "--list", "stems"])
     measure_house.main()
     assert capsys.readouterr().out == "layout: 4\n"
