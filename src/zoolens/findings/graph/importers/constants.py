@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.ir.mask_values import hidden_places, mask_words
+from zoolens.findings.graph.ir.mask_values import MEANT_TO_HIDE, hidden_places, mask_words
 from zoolens.findings.graph.ir.model import Array, Shape, check_shape
 
 SMALL: Final = 4_096  # elements: shape arithmetic needs no more
@@ -56,7 +56,7 @@ class Constant:
         if not self.is_float or len(self.shape) < 2 or not 1 < self.size <= MOST or 1 in self.shape[-2:]:
             return ""
         try:
-            hidden = hidden_places(self.load())
+            hidden = hidden_places(self.load(), MEANT_TO_HIDE)
         except ModelError:  # its numbers are in a file that is not here
             return ""
         return mask_words(hidden) if hidden is not None and hidden.any() else ""

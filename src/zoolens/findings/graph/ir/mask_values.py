@@ -9,12 +9,16 @@ import numpy as np
 
 from zoolens.findings.graph.ir.model import Array
 
-HIDDEN: Final = -50.0  # as good as minus infinity in a softmax; the masks of a Swin transformer hold -100
+# Two limits, because there are two questions. Naming a mask asks what its author meant: a Swin transformer writes -100.
+# Rewriting a mask must not change an output, and scores of a large scale outweigh -100. From -1e4 on, a hidden place
+# has the weight zero; a lower limit would miss masks in half precision, which ends at -65,504.
+MEANT_TO_HIDE: Final = -50.0
+CERTAINLY_HIDES: Final = -1e4
 
 
-def hidden_places(values: Array) -> Array | None:
-    """Returns where a mask hides, as truth values; None where the numbers are of anything else."""
-    hidden: Array = values <= HIDDEN
+def hidden_places(values: Array, limit: float) -> Array | None:
+    """Returns where a mask hides, as truth values: numbers up to `limit`. None where others than zeros are left."""
+    hidden: Array = values <= limit
     return hidden if (hidden | (values == 0)).all() else None
 
 
