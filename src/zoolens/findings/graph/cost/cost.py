@@ -53,10 +53,19 @@ class LayerCost:
     parameters: int
     output_bytes: int  # 0 for a view
     moved_bytes: int
+    macs_known: bool = True  # False for an operator that is not understood, unless its importer knows its MACs
 
     @property
     def intensity(self) -> float:
         return self.flops / self.moved_bytes if self.moved_bytes else 0.0
+
+    def as_row(self) -> dict[str, Any]:
+        """The cost in columns; what is not known is None, while totals count it as 0."""
+        understood = self.op != "unknown"
+        row = {**vars(self), "intensity": self.intensity if understood else None}
+        row["flops"] = self.flops if understood else None
+        row["macs"] = self.macs if row.pop("macs_known") else None
+        return row
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,9 +86,9 @@ class Cost(Result):
     uncounted: frozenset[str] = frozenset()
 
     def frame(self) -> Any:
-        """Returns a pandas DataFrame with a row for each layer."""
-        rows = [{**vars(layer), "intensity": layer.intensity} for layer in self.layers]
-        return frame(rows, "Cost.frame")
+        """Returns a pandas DataFrame with a row for each layer. Figures of an operator that is not understood are
+        missing."""
+        return frame((layer.as_row() for layer in self.layers), "Cost.frame")
 
     @property
     def intensity(self) -> float:
@@ -232,9 +241,17 @@ def _layer(node: Node, inputs: list[Shape], bytes_each: int) -> LayerCost:
     free = node.op in VIEWS or node.op in ("input", "parameter", "constant")
     written = 0 if free else prod(node.shape) * bytes_each
     read = 0 if free else (sum(map(prod, inputs)) + sum(tensor.size for tensor in node.parameters)) * bytes_each
-    flops = _flops(node, inputs, products)
     return LayerCost(
-        node.name, node.op, node.source, node.shape, products, flops, node.learned, written, read + written
+        node.name,
+        node.op,
+        node.source,
+        node.shape,
+        products,
+        _flops(node, inputs, products),
+        node.learned,
+        written,
+        read + written,
+        node.op != "unknown" or node.get("macs") is not None,
     )
 
 

@@ -55,6 +55,21 @@ def test_an_unknown_operator_is_named_and_not_counted():
     assert found.flops == 0
 
 
+def test_a_table_has_no_figures_of_an_operator_that_is_not_understood():
+    pytest.importorskip("pandas")
+    build = GraphBuilder("odd")
+    value = build.add("input", [], (1, 4))
+    value = build.unknown("Sorcery", [value], (1, 4))
+    value = build.add("unknown", [value], (1, 4), source_op="TopK", macs=0)
+    table = cost(build.finish([build.add("relu", [value], (1, 4))])).frame().set_index("op")
+    opaque = table.loc["unknown"]
+    assert list(opaque["macs"].isna()) == [True, False]  # sorting multiplies nothing, and compares
+    assert opaque[["flops", "intensity"]].isna().all(axis=None)
+    assert table.loc["relu", "flops"] == 4
+    assert table.loc["relu", "intensity"] == 4 / 32
+    assert "macs_known" not in table.columns
+
+
 def test_attention_counts_both_products():
     build = GraphBuilder("attention")
     tensors = [build.add("input", [], (1, 2, 5, 8)) for _ in range(3)]

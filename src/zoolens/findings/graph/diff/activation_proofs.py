@@ -37,30 +37,33 @@ def without_extra(graphs: tuple[Graph, Graph], alignment: Alignment) -> tuple[Gr
     """The graphs without implied activations that have no partner, which may lead to an order of their own; None where
     there are none, or too many."""
     extra, _ = _implied(alignment)
-    if not extra or implied_gaps(alignment):
+    if not any(extra) or implied_gaps(alignment):
         return None
-    return without_implied(graphs[0], extra), without_implied(graphs[1], extra)
+    return without_implied(graphs[0], extra[0]), without_implied(graphs[1], extra[1])
 
 
 def implied_gaps(alignment: Alignment) -> tuple[Gap, ...]:
     """What is not known of implied activations: whether the other side had them, where it has few of them."""
-    alone, paired = _implied(alignment)
+    extra, paired = _implied(alignment)
+    alone = len(extra[0]) + len(extra[1])
     layers = sum(pair.either.node.op in LEARNED for pair in alignment.pairs)
-    if len(alone) <= max(paired, _FEW * layers, 1):
+    if alone <= max(paired, _FEW * layers, 1):
         return ()
-    return (Gap("ReLU that a quantised range implies and the other side lacks", len(alone), _REMEDY),)
+    return (Gap("ReLU that a quantised range implies and the other side lacks", alone, _REMEDY),)
 
 
-def _implied(alignment: Alignment) -> tuple[set[str], int]:
-    """The implied activations without a partner, and how many have one."""
-    alone: set[str] = set()
+def _implied(alignment: Alignment) -> tuple[tuple[set[str], set[str]], int]:
+    """The implied activations of each side that have no partner, and how many have one."""
+    alone: tuple[set[str], set[str]] = (set(), set())
     paired = 0
     for pair in alignment.pairs:
         layers = [layer for layer in (pair.a, pair.b) if layer is not None]
         if not any(layer.node.get("implied") for layer in layers):
             continue
         if len(layers) == 1:
-            alone.add(layers[0].node.name)
+            # Two files may give one name to different layers, so each side has a set of its own.
+            side = 0 if pair.a is not None else 1
+            alone[side].add(layers[0].node.name)
         else:
             paired += 1
     return alone, paired

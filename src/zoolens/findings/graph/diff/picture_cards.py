@@ -106,6 +106,7 @@ class Card:
     kind_b: str = ""
     whole: tuple[int, ...] = ()  # marks of a block that the other side lacks; its lines are not shown
     unproved: bool = False  # such a block, beside operators that are not understood, in which it may be hidden
+    rearranged: bool = False  # all that differs in the networks is how values are arranged, which may be the same
     uniform: bool = True  # of several blocks: the lines, which are those of the first, read the same in all of them
 
     @property
@@ -114,7 +115,8 @@ class Card:
 
     @property
     def major(self) -> bool:
-        return bool(self.whole) or any(line.major for line in self.lines)
+        lacks_block = bool(self.whole) and not self.rearranged
+        return lacks_block or any(line.major for line in self.lines)
 
     @property
     def open(self) -> bool:
@@ -153,8 +155,10 @@ class _Context:
         # The graphs that were compared may have other layers than the networks as they are.
         self.macs = [{layer.name: layer.macs for layer in cost(graph).layers} for graph in (diff.a, diff.b)]
         self.marks: dict[Places, list[tuple[int, bool]]] = {}  # number, and whether it is more than a constant
+        self.rearranged = diff.rearranged
         for number, difference in enumerate(diff.differences, 1):
-            major = difference.cause not in CONSTANTS or bool(difference.macs)
+            is_constant = difference.cause in CONSTANTS and not difference.macs
+            major = not is_constant and not diff.rearranged
             for finding in difference.findings:
                 self.marks.setdefault(finding.pair.names, []).append((number, major))
         open_ = (*diff.unproved, *diff.differences) if diff.rearranged else diff.unproved
@@ -213,6 +217,7 @@ def _card(rows: list[BlockRow], context: _Context) -> Card:
         _block_kind(rows[0].b),
         tuple(sorted(marks)) if one_sided else (),
         one_sided and any(map(context.is_open, pairs)),
+        context.rearranged,
     )
 
 

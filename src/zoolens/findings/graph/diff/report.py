@@ -63,11 +63,10 @@ class Diff(Result):
     )  # where a source holds more parameters than are used
 
     def frame(self) -> Any:
-        """Returns a pandas DataFrame with a row for each cause, the largest share of the cost gap first."""
-        rows = [
-            {"cause": one.cause, "macs": one.macs, "parameters": one.parameters, "text": one.text}
-            for one in self.differences
-        ]
+        """Returns a pandas DataFrame with a row for each cause, the largest share of the cost gap first. Causes that
+        are not proved come last. MACs and parameters are missing where a cost is only a lower bound."""
+        rows = [{"proved": True, **self._difference(one)} for one in self.differences]
+        rows += [{"proved": False, **self._difference(one)} for one in self.unproved]
         return frame(rows, "Diff.frame")
 
     @property

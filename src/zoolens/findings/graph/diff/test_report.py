@@ -56,6 +56,31 @@ def test_pools_that_moved_are_one_difference_not_two():
     assert "after block 3 of stage 1 and block 4 of stage 2" in found[diff_causes.STRIDE_PLACEMENT]
 
 
+def test_a_table_has_a_row_for_each_cause_proved_or_not():
+    pytest.importorskip("pandas")
+
+    def network(width, *, opaque):
+        net = Sketch(size=16)
+        net.conv(width)
+        net.conv(8)
+        if opaque:
+            net.add("unknown", source_op="vendor:Swirl")
+        else:
+            net.add("sigmoid")
+        net.head()
+        return net.finish()
+
+    counted = diff(network(8, opaque=False), network(16, opaque=False))
+    table = counted.frame()
+    assert list(table["macs"]) == [one.macs for one in counted.differences]
+    assert table["proved"].all()
+    bound = diff(network(8, opaque=False), network(16, opaque=True))
+    table = bound.frame()
+    assert bound.unproved
+    assert list(table["proved"]) == [True] * len(bound.differences) + [False] * len(bound.unproved)
+    assert table[["macs", "parameters", "share_of_macs_gap"]].isna().all(axis=None)
+
+
 def test_constants_alone_make_no_other_network():
     found = diff(mobilenet(), mobilenet(epsilon=1e-3, side="bottom right"))
     assert not found.same

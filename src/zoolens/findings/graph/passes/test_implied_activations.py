@@ -1,6 +1,8 @@
 """What a quantised file implies is read in every way that it may mean."""
 
 from zoolens.base.verdicts import Outcome
+from zoolens.findings.graph.diff.activation_proofs import without_extra
+from zoolens.findings.graph.diff.alignment import align
 from zoolens.findings.graph.diff.report import diff
 from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.passes.implied_activations import implies_activations, readings
@@ -48,3 +50,18 @@ def test_whether_somebody_removed_most_of_what_is_implied_is_not_known():
         found = diff(*pair)
         assert found.decision.outcome is Outcome.NOT_KNOWN
         assert "4 × ReLU that a quantised range implies" in found.headline
+
+
+def test_a_name_that_both_files_use_is_dropped_on_the_side_that_has_no_partner_for_it():
+    def named(*activations):
+        builder = GraphBuilder("net")
+        value = builder.add("input", (), (1, 4))
+        for key, name in zip("abc", activations, strict=True):
+            kernel = builder.parameter("kernel", (4, 4), key, None)
+            value = builder.add("dense", (value,), (1, 4), parameters=[kernel], name=f"dense_{key}")
+            value = builder.add("relu", (value,), (1, 4), name=name, implied=True) if name else value
+        return builder.finish([value])
+
+    a, b = named("one", "two", None), named(None, "one", None)
+    fewer = without_extra((a, b), align(a, b))
+    assert [[node.name for node in graph if node.op == "relu"] for graph in fewer] == [["two"], ["one"]]
