@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import zoolens
-from zoolens.base.errors import ZoolensError
+from zoolens.base.errors import DatasetError, ZoolensError
 from zoolens.base.store.records import RunKind
 from zoolens.base.store.series import read_series, series_names
 from zoolens.base.store.store import open_store
@@ -42,6 +42,11 @@ def test_every_level_is_traced_from_calls_in_which_nothing_deeper_was_observed(s
     whole = [row for row in requests if row["kind"] == "request"]
     steps = [row for row in requests if row["kind"] != "request"]
     assert sum(row["duration"] for row in steps) <= sum(row["duration"] for row in whole)
+
+
+def test_an_empty_name_is_no_dataset_and_does_not_mean_made_up_inputs(store, fake_model):
+    with pytest.raises(DatasetError, match="No dataset given"):
+        zoolens.trace(fake_model(), "", level="model", store=store, **QUICK)
 
 
 def test_the_same_trace_again_observes_nothing_and_a_deeper_one_only_what_is_missing(store, fake_model, data):

@@ -31,8 +31,9 @@ def public_call(function: Callable[P, R], package: str, name: str) -> Callable[P
         if not _tells_progress(function) or given.arguments.get(_PROGRESS) is not None:
             return function(*args, **kwargs)
         with watched() or nullcontext() as bars:
-            kwargs[_PROGRESS] = bars
-            return function(*args, **kwargs)
+            # Not kwargs[_PROGRESS]: a None that was passed by position would then be given twice.
+            given.arguments[_PROGRESS] = bars
+            return function(*given.args, **given.kwargs)
 
     # What pickle writes down: the name under which this very object is found again.
     call.__module__, call.__qualname__, call.__name__ = package, name, name

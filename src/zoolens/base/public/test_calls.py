@@ -114,6 +114,16 @@ def test_the_progress_that_the_caller_gives_is_used(on_a_terminal):
     assert PUBLIC("a", progress=silent)[2] is silent
 
 
+def test_none_passed_by_position_is_as_if_nothing_was_passed(on_a_terminal):
+    def told(model: str, progress: Progress | None = None) -> object:
+        return model, progress
+
+    on_a_terminal()
+    model, progress = public_call(told, "zoolens.place", "told")("a", None)
+    assert model == "a"
+    assert type(progress).__name__ == "Bars"
+
+
 @pytest.mark.parametrize("value", ["off", "0", "OFF"])
 def test_it_can_be_switched_off(on_a_terminal, monkeypatch, value):
     on_a_terminal()

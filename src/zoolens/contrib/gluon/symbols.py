@@ -131,7 +131,7 @@ class _Reader:
             return self.builder.add("output_of", [self.value(position, 0)], index, index=output)
         if self._is_parameter(operator.name):
             parameter = self.parameter("value", position)
-            return self.builder.add("parameter", (), operator.shape, source=parameter.key, parameters=[parameter])
+            return self.builder.leaf("parameter", parameter, source=parameter.key)
         axes = _AXES.get(len(operator.shape), "")
         return self.builder.add("input", (), operator.shape, name=operator.name, axes=axes)
 

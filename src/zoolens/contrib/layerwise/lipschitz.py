@@ -200,7 +200,7 @@ def _pad(graph: Graph, node: Node) -> Gain:
     if node.get("mode", "constant") == "constant":
         return Gain(1.0)
     pads = node.get("pads")
-    half = len(node.get("pads")) // 2
+    half = len(pads) // 2
     copies = 1
     for extent, before, after in zip(_source(graph, node), pads[:half], pads[half:], strict=True):
         copies *= int(np.bincount(np.pad(np.arange(extent), (before, after), mode=node.get("mode"))).max())

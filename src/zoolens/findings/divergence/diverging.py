@@ -24,7 +24,7 @@ from zoolens.findings.divergence.file_causes import causes_of_files, not_finite_
 from zoolens.findings.divergence.file_tensors import FileTensors, compared_tensors, tensors_of
 from zoolens.findings.divergence.holes import holes_of
 from zoolens.findings.divergence.inspection import InspectedLayer, inspect, worst_layer
-from zoolens.findings.divergence.named_sides import SideData, name_sides
+from zoolens.findings.divergence.named_sides import name_sides
 from zoolens.findings.divergence.named_tensors import tensors_of_one_name
 from zoolens.findings.divergence.points import alike
 from zoolens.findings.divergence.remarks import said_of, said_of_answers
@@ -35,7 +35,7 @@ from zoolens.findings.divergence.sides import Side, open_side
 from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.measure.jobs import Job
 from zoolens.findings.measure.named_runs import NamedRun, run_text
-from zoolens.inventory.datasets.dataset import Dataset, OpenedAs
+from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.opening import Data, absolute_spec, named_data, open_dataset
 
 MEMORY: Final = 1 << 30  # bytes for the tensors that are compared
@@ -68,8 +68,7 @@ def diverge(
     bytes for the tensors that are compared at a time (the models themselves come on top).
     """
     watcher = progress or Silent()
-    given = named_data(data, limit, seed) or OpenedAs("", limit, seed)
-    wanted = SideData(given.spec or None, given.limit, given.seed)
+    wanted = named_data(data, limit, seed)
     named = name_sides((run_text(a), run_text(b)), wanted, store, allow_code=allow_code, progress=watcher)
     inputs = named.inputs
     with closing(open_dataset(inputs.data, limit=inputs.limit, seed=inputs.seed)) as dataset:

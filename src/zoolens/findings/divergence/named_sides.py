@@ -16,22 +16,14 @@ from zoolens.findings.divergence.side_names import job_named, parse_side
 from zoolens.findings.measure.jobs import Job
 from zoolens.inventory.catalog.names import is_run
 from zoolens.inventory.datasets.dataset import Dataset
-
-
-@dataclass(frozen=True)
-class SideData:
-    """What the user says of the dataset; without `data`, a stored run knows it."""
-
-    data: str | None = None
-    limit: int | None = None
-    seed: int | None = None
+from zoolens.inventory.datasets.opening import NamedData
 
 
 @dataclass(frozen=True)
 class NamedSides:
     jobs: tuple[Job, Job]
     runs: Mapping[int, Run]  # by place, where a side is a stored run
-    asked: SideData  # as the user named it
+    asked: NamedData  # as the user named it
     inputs: DataOrigin  # what is opened: the dataset asked for, else that of a stored run
 
     def version_notes(self) -> Iterator[str]:
@@ -46,7 +38,7 @@ class NamedSides:
 
     def dataset_notes(self, dataset: Dataset) -> Iterator[str]:
         """Yield a note for each stored run whose own dataset has changed since."""
-        if self.asked != SideData():
+        if self.asked != NamedData():
             return
         for run in self.runs.values():
             if run.dataset.fingerprint != dataset.fingerprint():
@@ -54,7 +46,7 @@ class NamedSides:
 
 
 def name_sides(
-    names: tuple[str, str], asked: SideData, store: Store | str | Path | None, *, allow_code: bool, progress: Progress
+    names: tuple[str, str], asked: NamedData, store: Store | str | Path | None, *, allow_code: bool, progress: Progress
 ) -> NamedSides:
     """Return the jobs of both sides, and the dataset they run on."""
     places = [place for place, name in enumerate(names) if is_run(name) and not Path(name).exists()]
@@ -71,7 +63,7 @@ def name_sides(
     return NamedSides((jobs[0], jobs[1]), runs, asked, _inputs(asked, runs))
 
 
-def _inputs(asked: SideData, runs: Mapping[int, Run]) -> DataOrigin:
+def _inputs(asked: NamedData, runs: Mapping[int, Run]) -> DataOrigin:
     if asked.data is not None:
         return DataOrigin(asked.data, asked.limit, asked.seed)
     origins = [run.origin for run in runs.values() if run.origin.get("data")]

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from zoolens.base.errors import ZoolensError
+from zoolens.base.errors import DatasetError, ZoolensError
 from zoolens.base.numerics.rounding import rounded
 from zoolens.findings.divergence.conftest import PlainRuntime, PlainSession
 from zoolens.findings.divergence.divergence_causes import Kind
@@ -176,6 +176,8 @@ def test_sides_are_parsed():
 def test_data_must_be_named():
     with pytest.raises(ZoolensError, match="No dataset given"):
         diverge(MODEL, MODEL)
+    with pytest.raises(DatasetError, match="No dataset given"):  # and not the dataset of a stored run
+        diverge(MODEL, MODEL, "")
 
 
 def test_a_runtime_that_shows_nothing_inside_is_named_with_those_that_do(entry, data, plain_job, tmp_path):

@@ -57,9 +57,9 @@ def evaluate(
     chosen = named_data(data, limit, seed)
     plan = EvaluationPlan(
         models=[models] if isinstance(models, str | Path | Entry) else list(models),
-        data=None if chosen is None else chosen.spec,
-        limit=limit if chosen is None else chosen.limit,
-        seed=seed if chosen is None else chosen.seed,
+        data=chosen.data,
+        limit=chosen.limit,
+        seed=chosen.seed,
         wanted=RunOptions(
             runtimes=_several(runtimes),
             environments=_several(environments),

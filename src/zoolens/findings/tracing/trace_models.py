@@ -21,7 +21,6 @@ from zoolens.findings.tracing.stored import Trace, load_trace
 from zoolens.findings.tracing.trace_plan import TracePlan
 from zoolens.inventory.catalog.lookup import Model, model_text
 from zoolens.inventory.catalog.sessions import RunOptions
-from zoolens.inventory.datasets.dataset import OpenedAs
 from zoolens.inventory.datasets.opening import Data, named_data
 from zoolens.inventory.runtimes.runtime import Options
 
@@ -56,10 +55,10 @@ def trace(
     made up. A runtime that cannot be observed so deep gives a trace that says so in `missing`; ZoolensError where the
     model could be traced in none.
     """
-    chosen = named_data(data, limit, seed) or OpenedAs("", limit, seed)
+    chosen = named_data(data, limit, seed)
     plan = TracePlan(
         model,
-        chosen.spec or None,
+        chosen.data,
         chosen.limit,
         chosen.seed,
         RunOptions(

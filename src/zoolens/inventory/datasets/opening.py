@@ -8,6 +8,7 @@ import inspect
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
@@ -59,33 +60,40 @@ def _with_options(spec: str, options: Mapping[str, str]) -> str:
     return f"{spec}{'&' if '?' in spec else '?'}{urlencode(options)}"
 
 
-def named_data(data: Data | None, limit: int | None = None, seed: int | None = None) -> OpenedAs | None:
-    """Returns what to open for data that a user named, or opened already: workers open them again."""
-    if data is None:
-        return None
+@dataclass(frozen=True)
+class NamedData:
+    """What a user says of a dataset. `data` is None where none is given; an empty name is an error on opening."""
+
+    data: str | None = None
+    limit: int | None = None
+    seed: int | None = None
+
+
+def named_data(data: Data | None, limit: int | None = None, seed: int | None = None) -> NamedData:
+    """Returns what to open for a dataset that a user named, or opened already: workers open it again."""
     if not isinstance(data, Dataset):
-        return OpenedAs(str(data), limit, seed)
+        return NamedData(None if data is None else str(data), limit, seed)
     if data.opened_as is None:
         raise DatasetError(
             f"{data.name} was not opened by open_dataset, and cannot be opened again by the process that reads it.",
             hint="Name the dataset, or write a plug-in for its kind.",
         )
     if (limit, seed) == (None, None):
-        return data.opened_as
+        return NamedData(data.opened_as.spec, data.opened_as.limit, data.opened_as.seed)
     if data.opened_as.limit is not None:
         raise DatasetError(
             f"{data.name} is a part of a dataset already.", hint="Give limit and seed to open_dataset alone."
         )
-    return OpenedAs(data.opened_as.spec, limit, seed)
+    return NamedData(data.opened_as.spec, limit, seed)
 
 
 def whole_data(data: Data) -> str:
     """Returns the name of data of which no part can be chosen."""
     named = named_data(data)
-    assert named is not None  # as data are given
+    assert named.data is not None
     if named.limit is not None:
-        raise DatasetError(f"{named.spec} is needed as a whole, and {named.limit} samples of it were opened.")
-    return named.spec
+        raise DatasetError(f"{named.data} is needed as a whole, and {named.limit} samples of it were opened.")
+    return named.data
 
 
 def parse_spec(spec: str) -> tuple[str, str, dict[str, str]]:

@@ -40,7 +40,8 @@ def test_what_nobody_can_count_is_said():
 
 
 def test_networks_of_one_layer_and_of_none_are_drawn():
-    for layers in ([], [0], [7]):
+    for layers, bars in (([], 0), ([0], 0), ([7], 1)):
         costs = layer_costs(network(layers))
+        assert len(costs.bars) == bars
         json.dumps(for_file(cost_chart(costs)), allow_nan=False)
         json.dumps(costs.as_data())

@@ -32,8 +32,6 @@ _SHOWN: Final = frozenset(
         diff_causes.CLASSES,
         diff_causes.DEPTH,
         diff_causes.HEAD,
-    }
-    | {
         diff_causes.GROUPS,
         diff_causes.DILATION,
         diff_causes.POOLING,

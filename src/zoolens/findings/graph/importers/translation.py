@@ -85,7 +85,7 @@ class Translation:
             parameter = self.parameter("value", constant)
             op = "parameter" if constant.is_learned else "constant"
             return self.builder.leaf(op, parameter, source=constant.key)
-        return self.builder.small_constant(constant.values(), source=constant.key)
+        return self.builder.small_constant(_of_its_shape(constant.values(), constant), source=constant.key)
 
     def of_weights(self, name: str) -> Constant | None:
         """A node's value as a constant, if it depends on no input; its numbers are computed when they are needed."""
@@ -106,9 +106,7 @@ class Translation:
         return Constant(self.builder.shapes[name], "float32", name, load)
 
     def parameter(self, role: str, constant: Constant) -> Parameter:
-        values = _as_float(constant) if self.builder.keep_weights else None
-        if values is not None and values.shape != constant.shape:
-            raise ModelError(f"The values of {constant.key[:60]!r} do not have its shape.")
+        values = _of_its_shape(_as_float(constant), constant) if self.builder.keep_weights else None
         return self.builder.parameter(role, constant.shape, constant.key, values)
 
     def reshaped(self, shape: Shape, target: Sequence[int], *, zero_copies: bool = False) -> Shape:
@@ -132,6 +130,12 @@ def damage_at(call: OperatorCall) -> Iterator[None]:
         raise ModelError(
             f"The graph is damaged at {call.source[:60]!r} ({call.kind[:40]}).", hint="Fetch it again."
         ) from error
+
+
+def _of_its_shape(values: Array, constant: Constant) -> Array:
+    if values.shape != constant.shape:
+        raise ModelError(f"The values of {constant.key[:60]!r} do not have its shape.")
+    return values
 
 
 def _as_float(constant: Constant) -> Array:
@@ -350,7 +354,7 @@ def unary(op: str) -> Callable[[OperatorCall], None]:
 
 
 def comparison(kind: str) -> Callable[[OperatorCall], None]:
-    """Translates a comparison of two values; `kind` is "less", "equal" and so on."""
+    """Translates a comparison of two values; `kind` is "<", "==" and so on, as in the vocabulary."""
 
     def translate(call: OperatorCall) -> None:
         inputs = [call.live(position) for position in range(len(call.inputs))]

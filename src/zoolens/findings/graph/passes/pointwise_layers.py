@@ -252,7 +252,7 @@ def _strided(name: str, editor: Editor) -> tuple[str, dict[int, int], int]:
     """What a value takes every nth row and column of: the root, the first ones by axis, and n."""
     starts: dict[int, int] = {}
     node = editor.maker(name)
-    step = editor.maker(name).get("step", 1)
+    step = node.get("step", 1)
     while node.op == "slice" and node.get("step", 1) == step > 1 and node.get("axis") not in starts:
         starts[node.get("axis")] = node.get("start")
         node = editor.maker(node.inputs[0])

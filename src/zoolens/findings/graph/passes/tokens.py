@@ -38,7 +38,7 @@ def _cut_first(node: Node, editor: Editor) -> Node | str:
     """A part of an arranged value is the arrangement of a part, where the cut goes through whole outermost atoms."""
     chained = chain(editor.maker(node.inputs[0]), editor)
     arrangement = chained.arrangement
-    atoms = chained.arrangement.target[node.get("axis")]
+    atoms = arrangement.target[node.get("axis")]
     if not chained.path or len(atoms) != 1 or node.get("step", 1) != 1:
         return node
     axis = next((number for number, own in enumerate(arrangement.source) if own[:1] == atoms), None)

@@ -185,8 +185,7 @@ def _kinds(layers: Mapping[str, int]) -> Counter[str]:
 
 
 def _learned(layers: Mapping[str, int]) -> dict[str, int]:
-    learned = [layer for layer in layers if "→" in layer and not layer.startswith("slice")]
-    return {layer: layers[layer] for layer in learned}
+    return {layer: count for layer, count in layers.items() if "→" in layer and not layer.startswith("slice")}
 
 
 def _is_capped(activations: Mapping[str, int]) -> bool:
@@ -253,8 +252,9 @@ def _width_words(own: StructureSignature, other: StructureSignature) -> str:
 def _widths(known: StructureSignature, kind: str) -> list[int]:
     widths = []
     for layer, count in known.layers.items():
-        if without_width(layer) == kind and _width(layer):
-            widths += [_width(layer)] * count
+        width = _width(layer)
+        if width and without_width(layer) == kind:
+            widths += [width] * count
     return sorted(widths)
 
 

@@ -181,7 +181,7 @@ def _zero_padding(walk: KerasWalk, call: KerasCall) -> str:
 
 def _cropping(walk: KerasWalk, call: KerasCall) -> str:
     value = call.value
-    shape = list(walk.shape(call.value))
+    shape = list(walk.shape(value))
     for axis, (begin, end) in enumerate(zip(*_per_axis(call), strict=True)):
         if begin or end:
             stop = shape[axis] - end

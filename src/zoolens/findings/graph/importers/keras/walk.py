@@ -141,8 +141,7 @@ class KerasWalk:
 
     def optional(self, roles: dict[str, Any]) -> list[Parameter]:
         """Parameters of the variables that are there."""
-        there = {role: variable for role, variable in roles.items() if variable is not None}
-        return [self.parameter(role, variable) for role, variable in there.items()]
+        return [self.parameter(role, variable) for role, variable in roles.items() if variable is not None]
 
     def _key(self, variable: Any) -> str:
         known = self.keys.get(id(variable))

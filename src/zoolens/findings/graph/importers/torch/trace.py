@@ -61,8 +61,7 @@ class TorchCall:
 
     def parameters(self, **roles: Any) -> tuple[Parameter, ...]:
         """One per role whose tensor is there."""
-        there = {role: tensor for role, tensor in roles.items() if tensor is not None}
-        return tuple(self.trace.parameter(role, tensor) for role, tensor in there.items())
+        return tuple(self.trace.parameter(role, tensor) for role, tensor in roles.items() if tensor is not None)
 
     def add(self, op: str, *inputs: str, shape: Sequence[int] | None = None, **rest: Any) -> str:
         extents = self.shape if shape is None else shape
@@ -74,9 +73,8 @@ class TorchCall:
         return self.trace.add("unknown", tensors, shape, source_op=f"aten.{self.op}{why}")
 
 
-Lowering = Callable[
-    [TorchCall], Any
-]  # says a call in the vocabulary: the name of the node it is, or one for each result
+# Says a call in the vocabulary: the name of the node it is, or one for each result.
+Lowering = Callable[[TorchCall], Any]
 
 
 class TensorTrace:
