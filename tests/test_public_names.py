@@ -67,6 +67,7 @@ def test_every_name_is_there_and_no_module_took_its_place(package):
 def test_names_can_be_completed(package):
     module = importlib.import_module(package)
     assert set(module.__all__) <= set(dir(module))
+    assert [name for name in dir(module) if name not in module.__all__ and not name.startswith("__")] == []
 
 
 @pytest.mark.parametrize("package", LAZY)

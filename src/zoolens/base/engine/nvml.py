@@ -13,7 +13,7 @@ from typing import Any
 
 
 class NoNvml(Exception):
-    """Returns why NVML reports nothing here, as the end of a sentence."""
+    """Why NVML reports nothing here, as the end of a sentence."""
 
 
 @dataclass(frozen=True)

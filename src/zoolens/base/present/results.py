@@ -12,8 +12,8 @@ from typing import Any, Final
 from zoolens.base.errors import MissingDependency, ZoolensError
 from zoolens.base.present.display_hook import result_html
 
-LONGEST: Final = 300  # characters of a result in a terminal; that of a report was 24,000
-_LONGEST_VALUE: Final = 60
+LONGEST: Final = 200  # characters of a result in a terminal; that of a report was 24,000
+_LONGEST_VALUE: Final = 40
 
 
 class Result:

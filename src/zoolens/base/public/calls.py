@@ -47,6 +47,7 @@ def same_parameters(model: Callable[P, object]) -> Callable[[Callable[..., R]], 
         signature = inspect.signature(model)
         own = inspect.signature(function)
         function.__signature__ = signature.replace(return_annotation=own.return_annotation)  # type: ignore[attr-defined]
+        function.__wrapped__ = model  # type: ignore[attr-defined]  # whose annotations arguments are checked against
         return function
 
     return decorate

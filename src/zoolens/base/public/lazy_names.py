@@ -31,7 +31,9 @@ def lazy_names(package: str, where: Mapping[str, str]) -> tuple[Getter, Lister]:
         return getattr(value, attribute) if attribute else value
 
     def lister() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *where})
+        # Neither what the package imports for itself nor its rooms: both would stand between the names on offer.
+        own = {name for name in vars(sys.modules[package]) if name.startswith("__")}
+        return sorted(own | where.keys())
 
     return getter, lister
 

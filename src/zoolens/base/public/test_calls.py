@@ -81,6 +81,24 @@ def test_a_function_that_passes_all_on_has_the_signature_of_the_other():
     assert asked("a", batches=(1,)) == 2
 
 
+def test_a_function_that_passes_all_on_checks_what_the_other_takes(on_a_terminal):
+    @same_parameters(measure)
+    def asked(*args, **kwargs) -> object:
+        return measure(*args, **kwargs)
+
+    public = public_call(asked, "zoolens.place", "asked")
+    with pytest.raises(WrongArgument, match="model must be str; got 3"):
+        public(3)
+    assert public("a") == ("a", (1,), None)
+    on_a_terminal()
+    assert type(public("a")[2]).__name__ == "Bars"
+
+
+def test_arguments_of_query_are_checked():
+    with pytest.raises(WrongArgument, match="within must be float, str or None"):
+        zoolens.query("CORR a", within=["x"])
+
+
 # --- progress
 
 

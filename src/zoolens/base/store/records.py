@@ -197,7 +197,9 @@ class Run:
 
     def __repr__(self) -> str:
         stack = f"{self.stack.runtime} {self.stack.version or ''}".strip()
-        stages = ", ".join(f"{name}: {state[:60]}" for name, state in self.stages.items()) or "nothing yet"
+        done = [name for name, state in self.stages.items() if state == DONE]
+        failed = [f"{name}: {state[:60]}" for name, state in self.stages.items() if state != DONE]
+        stages = ", ".join([*([f"{len(done)} stages done"] if done else []), *failed]) or "nothing yet"
         return f"<Run {self.id}: {self.ref} on {self.dataset.name}, {stack}, {self.created:%Y-%m-%d %H:%M}; {stages}>"
 
     @property

@@ -82,6 +82,9 @@ class Store(Database):
         super().__init__(target)
         self._bulk = Bulk(target.bulk_root(self.id))
 
+    def __repr__(self) -> str:
+        return f"<Store {self.name}>"
+
     @property
     def bulk_dir(self) -> Path:
         return self._bulk.root

@@ -83,9 +83,10 @@ def run(identity=None, resolved=None, stages=None):
 
 def test_a_run_prints_as_one_line():
     assert repr(run()) == "<Run 0123: zoo:net on photos, fake, 2026-01-02 03:04; nothing yet>"
-    told = run({"version": 1.5}, {"origin": {"ref": "mine"}}, {"size": "done", "latency": "failed: " + "x" * 100})
+    stages = {"size": "done", "predictions": "done", "latency": "failed: " + "x" * 100}
+    told = run({"version": 1.5}, {"origin": {"ref": "mine"}}, stages)
     assert repr(told) == (
-        f"<Run 0123: mine on photos, fake 1.5, 2026-01-02 03:04; size: done, latency: failed: {'x' * 52}>"
+        f"<Run 0123: mine on photos, fake 1.5, 2026-01-02 03:04; 2 stages done, latency: failed: {'x' * 52}>"
     )
 
 

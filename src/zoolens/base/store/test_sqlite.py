@@ -53,6 +53,11 @@ def test_default_targets(tmp_path, monkeypatch):
         assert Path(store.name) == tmp_path / "url.sqlite"
 
 
+def test_a_store_prints_as_its_name(path):
+    with open_store(path) as store:
+        assert repr(store) == f"<Store {path}>"
+
+
 def test_settings_of_the_database(path):
     with open_store(path) as store, store.engine.connect() as connection:
         settings = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -106,7 +106,8 @@ class _Thread(threading.Thread):
     def stop(self) -> None:
         if self._end is not None:
             loop, event = self._end
-            loop.call_soon_threadsafe(event.set)
+            with suppress(RuntimeError):  # the loop is closed: an error has ended the server
+                loop.call_soon_threadsafe(event.set)
         self.join()
 
     def run(self) -> None:

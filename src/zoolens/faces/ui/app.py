@@ -34,7 +34,7 @@ from zoolens.faces.ui.resources import endpoints
 from zoolens.faces.ui.security import COOKIE, HEADERS, TOKEN_PARAMETER, check_request, is_token
 from zoolens.faces.ui.settings import Settings
 
-log = logging.getLogger("zoolens.faces.ui")
+log = logging.getLogger("zoolens.ui")
 
 _LEAST_COMPRESSED: Final = 1500  # bytes
 _MOST_STREAMS: Final = 64  # each looks at its job several times a second; 300 of them left no thread for pages

@@ -28,7 +28,7 @@ from zoolens.faces.ui.trace_reader import TraceReader
 from zoolens.faces.ui.zoo_listing import ZooListing
 from zoolens.findings.comparisons.answer_pages import AnswerReader
 
-log = logging.getLogger("zoolens.faces.ui")
+log = logging.getLogger("zoolens.ui")
 
 SORTED_BY: Final = (("top1", ""), ("latency_p50", batch_scope(1)))  # what lists of runs are sorted by most often
 

@@ -1,5 +1,7 @@
 """Zoos are listed when the server starts, and again when somebody asks for it."""
 
+from zoolens.base.errors import ZoolensError
+from zoolens.faces.ui import zoo_listing
 from zoolens.faces.ui.zoo_listing import ZooListing
 
 MANIFEST = """\
@@ -34,3 +36,13 @@ def test_a_model_that_was_added_is_there_after_a_second_listing(tmp_path, monkey
         assert names(zoos) == ["second"]
     zoos.again()  # nor after the end
     assert names(zoos) == ["second"]
+
+
+def test_a_zoo_that_cannot_be_listed_is_in_the_log_of_the_explorer(monkeypatch, caplog):
+    def broken(*_args, **_kwargs):
+        raise ZoolensError("Nothing is there.")
+
+    monkeypatch.setattr(zoo_listing, "list_zoo", broken)
+    with ZooListing(("folder",)) as zoos:
+        assert names(zoos) == []
+    assert [record.name for record in caplog.records] == ["zoolens.ui"]

@@ -22,7 +22,7 @@ from zoolens.inventory.zoos import listing
 from zoolens.inventory.zoos.listing import is_kept, list_zoo
 from zoolens.inventory.zoos.zoo import Entry
 
-log = logging.getLogger("zoolens.faces.ui")
+log = logging.getLogger("zoolens.ui")
 
 _KEEP_LISTING: Final = f"{listing.__name__}:keep_listing"
 _LONGEST: Final = 600.0  # seconds for one zoo

@@ -92,8 +92,9 @@ def agreement_matrix(
         if runtime is None:
             runs = one_each(runs)
         if len(runs) < 2:
+            found = f"there is one: {bare(runs[0].ref)}" if runs else "none is named"
             raise ZoolensError(
-                f"A matrix needs two models on the same data; there is one: {bare(runs[0].ref)}.",
+                f"A matrix needs two models on the same data; {found}.",
                 hint="Name more models, or evaluate more with `zoolens eval`.",
             )
         read = [signature_or_reason(opened, run) for run in runs]

@@ -92,6 +92,8 @@ def test_a_matrix_needs_two_models(store):
         agreement_matrix(store=store)
     with pytest.raises(UnknownName):
         agreement_matrix(["a", "b"], store=store)
+    with pytest.raises(ZoolensError, match="none is named"):
+        agreement_matrix([], store=store)
 
 
 def test_a_model_whose_file_is_gone_is_left_out_and_named(store):

@@ -61,6 +61,9 @@ class Dataset(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
+    def __repr__(self) -> str:
+        return f"<Dataset {self.name}: {len(self):,} samples>"
+
     def __iter__(self) -> Iterator[Sample]:
         """All samples in order, each read as it is reached."""
         return (self.read(index) for index in range(len(self)))

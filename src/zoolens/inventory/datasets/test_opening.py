@@ -26,6 +26,11 @@ def test_a_spec_is_a_path_or_kind_location_options(npz):
     assert parse_spec("demo") == ("demo", "", {})
 
 
+def test_a_dataset_prints_as_one_line(npz):
+    dataset = open_dataset(npz, limit=2)
+    assert repr(dataset) == f"<Dataset {dataset.name}: 2 samples>"
+
+
 def test_limit_and_seed_select(npz):
     assert open_dataset(npz, limit=4).labels().tolist() == [0, 1, 2, 3]
     chosen = open_dataset(npz, limit=4, seed=1).labels().tolist()

@@ -133,6 +133,10 @@ class Session(ABC):
     last_predict_seconds: float | None = None  # of the last batches, as that other process saw them
     traceparent: str | None = None  # the trace of the W3C that predictions belong to; handed on to servers
 
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(spec.name for spec in specs) for specs in (self.inputs, self.outputs))
+        return f"<{type(self).__name__} {inputs} → {outputs}>"
+
     @abstractmethod
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         """Run one batch: arrays by input name, exactly in the declared dtypes; arrays by output name back.

@@ -33,6 +33,11 @@ def _answers(tmp_path, images, **settings):
         return session.predict({"input": images})["logits"]
 
 
+def test_a_session_prints_as_its_inputs_and_outputs(tmp_path):
+    with Fake().open(models.fake(tmp_path)) as session:
+        assert repr(session).endswith(" input → logits>")
+
+
 def test_another_seed_is_another_model(tmp_path):
     images = models.images(4)
     assert not np.array_equal(_answers(tmp_path, images, seed=1), _answers(tmp_path, images, seed=2))

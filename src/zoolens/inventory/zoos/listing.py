@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from zoolens.base import plugins
-from zoolens.base.errors import MissingDependency, ZoolensError
+from zoolens.base.errors import MissingDependency, UnknownName, ZoolensError
 from zoolens.base.paths import cache_dir, replaced_file
 from zoolens.base.version import __version__
 from zoolens.inventory.manifests.schema import Manifest
@@ -56,7 +56,10 @@ def listing(
     weights: str | None = None,
 ) -> Listing:
     """List models like `models`, with notes on what could not be listed. `max_params` needs a known count."""
-    wanted = Weights(weights) if weights else None
+    states = {state.value: state for state in Weights}
+    if weights and weights not in states:
+        raise UnknownName("state of weights", weights, states)
+    wanted = states[weights] if weights else None
     entries: list[Entry] = []
     notes: list[str] = []
     for name in [zoo] if zoo else plugins.names(plugins.ZOOS):

@@ -32,6 +32,8 @@ def test_filters():
         "folder:alpha@9.0.0",
     ]
     assert [e.manifest.name for e in models(zoo="folder", weights="present")] == ["beta", "bare.tflite"]
+    with pytest.raises(UnknownName, match="Did you mean present"):
+        models(zoo="folder", weights="presnt")
 
 
 def test_params_come_from_claims_or_attributes():

@@ -1,0 +1,18 @@
+import threading
+
+import pytest
+
+from zoolens.base.errors import ZoolensError
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("grpc")
+
+from zoolens.faces.serving.serve import serve
+
+
+@pytest.mark.parametrize("asked", [{"models": "nobody"}, {"services": ["nowhere.yaml"]}])
+def test_a_server_that_cannot_start_says_why(asked):
+    """The thread has ended with its event loop when the block is left, and there is nothing to stop any more."""
+    with pytest.raises(ZoolensError, match=r"nobody|nowhere"), serve(http=0, grpc=None, **asked):
+        pass
+    assert "zoolens-serve" not in [thread.name for thread in threading.enumerate()]
