@@ -103,9 +103,12 @@ def explained(recipe: PortRecipe, replicates: int, store: Store | None, *, as_js
 
 def _numbers(steps: str) -> tuple[int, ...]:
     try:
-        return tuple(sorted({int(part) for part in steps.split(",")}))
+        wanted = tuple(sorted({int(part) for part in steps.split(",")}))
     except ValueError:
         raise ZoolensError(f"--steps {steps[:40]} is no list of whole numbers.", hint="Write --steps 1,2,10.") from None
+    if wanted[0] < 1:
+        raise ZoolensError("Steps are counted from 1.", hint="Write --steps 1,2,10, for example.")
+    return wanted
 
 
 def _batches(source: BatchSource, epochs: int) -> Iterator[TrainingBatch]:

@@ -15,12 +15,13 @@ from zoolens.faces.cli.options import json_option
 from zoolens.faces.cli.port_data_options import DATA_OPTIONS
 from zoolens.faces.cli.port_options import pairs_of, trouble
 from zoolens.faces.cli.stores import store_option
+from zoolens.training.pairs.data.batch_choice import AUGMENTATIONS
 
 
 def port_recipe(context: click.Context, sides: tuple[str, ...], given: dict[str, Any]) -> Any:
     """The recipe of a file with the options that were given beside it, or that of two sides and all options."""
     from zoolens.base.safety.consent import require
-    from zoolens.training.port.training.port_recipe import SUFFIXES, PortRecipe, load_port_recipe, wish_of
+    from zoolens.training.port.training.port_recipe import SUFFIXES, load_port_recipe, recipe_of_options, wish_of
 
     if len(sides) == 1 and sides[0].endswith(SUFFIXES):
         options = {
@@ -30,14 +31,14 @@ def port_recipe(context: click.Context, sides: tuple[str, ...], given: dict[str,
         }
         recipe = load_port_recipe(Path(sides[0]))
         require(wish_of(recipe, Path(sides[0])))
-        return PortRecipe.model_validate({**recipe.model_dump(), **options})
+        return recipe_of_options({**recipe.model_dump(), **options})
     if len(sides) != 2:
         raise ZoolensError(
             f"Two sides are trained, and {len(sides)} were named.", hint="Name A and B, or one recipe.yaml."
         )
     if not given["input"]:
         raise ZoolensError("The shape of the networks' input is not known.", hint="Add --input, such as 3x32x32.")
-    return PortRecipe.model_validate({**given, "a": sides[0], "b": sides[1]})
+    return recipe_of_options({**given, "a": sides[0], "b": sides[1]})
 
 
 _OPTIONS = (
@@ -66,7 +67,7 @@ _OPTIONS = (
     click.option("--own-init", is_flag=True, help="Each side keeps the weights it draws, instead of A's in both."),
     click.option(
         "--augmentation",
-        type=click.Choice(["none", "flip", "flip-crop"]),
+        type=click.Choice(AUGMENTATIONS),
         default="none",
         show_default=True,
         help="Augmentation of the images, the same for both sides.",

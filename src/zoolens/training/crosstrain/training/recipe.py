@@ -16,10 +16,10 @@ from pydantic import (
 )
 
 from zoolens.base.store.records import fingerprint
+from zoolens.training.pairs.data.batch_choice import MAX_BATCH, Augmentation
 from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 MAX_EPOCHS: Final = 10_000
-MAX_BATCH: Final = 1 << 20
 MAX_LIMIT: Final = 1 << 31  # samples
 LIBRARY_ONLY_SHIPPED: Final = ("vgg16", "resnet50", "densenet121")  # library mode builds what the library ships
 
@@ -151,7 +151,7 @@ class Recipe(RecipePart):
     seed: int = Field(default=0, ge=0, lt=1 << 31)
     weights: Literal["own", "shared"] = "own"
     order: Literal["shared", "own"] = "shared"
-    augmentation: Literal["none", "flip", "flip-crop"] = "none"
+    augmentation: Augmentation = "none"
     precision: Literal["float32", "tf32", "bfloat16", "float64"] = "float32"
     semantics: Semantics = Field(default_factory=Semantics)
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from zoolens.base.errors import DatasetError
 from zoolens.base.progress import Progress
+from zoolens.training.pairs.data.batch_choice import check_batches
 from zoolens.training.pairs.data.recording import StreamRequest, is_function, recorded
 from zoolens.training.pairs.data.recording_steps import RecordingPlan
 from zoolens.training.pairs.data.sources import ArraySource, BatchSource
@@ -36,6 +37,12 @@ class DataChoice:
     epoch_steps: int | None = None
     record: Path | None = None
     record_limit: int = LIMIT  # bytes
+
+    def __post_init__(self) -> None:
+        check_batches(self.batch, self.augmentation, self.epoch_steps)
+        for limit in self.limits:
+            if limit is not None and limit < 1:
+                raise DatasetError(f"A limit of samples must be at least 1; got {limit}.")
 
 
 @contextmanager
@@ -99,7 +106,7 @@ class Pipelines:
 
     a: DataChoice
     b: DataChoice | None = None  # B's own data; None: those of A
-    train_on: str = "a"  # "own": each side on its own data
+    train_on: Literal["a", "own"] = "a"  # "own": each side on its own data
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.errors import DatasetError
+from zoolens.training.pairs.data.batch_choice import check_batches
 from zoolens.training.pairs.data.plain_arrays import plain_array
 from zoolens.training.pairs.data.returned_data import ArrayData, BatchData, DataSource, Part, inputs_and_targets
 from zoolens.training.pairs.data.stream import StreamIndex
@@ -28,6 +29,11 @@ class RecordingPlan:
     batch_size: int
     epoch_steps: int | None = None
     augmentation: str = "none"
+
+    def __post_init__(self) -> None:
+        check_batches(self.batch_size, self.augmentation, self.epoch_steps)
+        if self.epochs < 1 or self.seeds < 1:
+            raise DatasetError("A recording has at least one epoch and one seed.")
 
 
 class BatchRecording:

@@ -22,7 +22,6 @@ from zoolens.training.pairs.sides.data_inputs import as_image
 from zoolens.training.pairs.sides.network_sides import InputShape
 
 TEST_BATCH: Final = 256
-AUGMENTATIONS: Final = ("none", "flip", "flip-crop")
 TargetKind = Literal["classes", "one-hot", "probabilities", "numbers"]
 Description = dict[str, Any]  # JSON; "kind" is one of `source_reopening`
 
@@ -110,9 +109,6 @@ class ArraySource(BatchSource):
         cls, dataset: str, given: InputShape, batch: int, augmentation: str, limits: tuple[int | None, int | None]
     ) -> ArraySource:
         """`dataset`: as a recipe names it. `limits`: samples to train on, and to test on."""
-        if augmentation not in AUGMENTATIONS:
-            known = ", ".join(AUGMENTATIONS)
-            raise DatasetError(f"There is no augmentation {augmentation!r}.", hint=f"Use one of {known}.")
         if given.kind != "float" or len(given.shape) != 3:
             raise DatasetError(
                 f"{dataset} has images, but the networks' input is not one image.",

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 from zoolens.base.errors import DatasetError
 from zoolens.base.safety.untrusted import read_bytes, size_of
 from zoolens.training.pairs.data.batch import TrainingBatch
+from zoolens.training.pairs.data.batch_choice import Augmentation
 from zoolens.training.pairs.data.epoch_order import EpochDraws
 from zoolens.training.pairs.data.sources import BatchSource, TargetKind
 from zoolens.training.pairs.networks.framework import Array
@@ -82,7 +83,7 @@ class StreamIndex(_Model):
     seeds: PositiveInt
     shuffled: bool
     batch_size: PositiveInt
-    augmentation: Literal["none", "flip", "flip-crop"] = "none"
+    augmentation: Augmentation = "none"
     epoch_steps: PositiveInt | None = None
     notes: tuple[str, ...]
 

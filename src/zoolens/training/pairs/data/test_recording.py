@@ -171,6 +171,20 @@ def test_streams_that_cannot_be_recorded(data, words):
         recorded(data)
 
 
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ({"epochs": 0}, "at least one epoch"),
+        ({"epochs": 1, "seeds": 0}, "at least one epoch and one seed"),
+        ({"epochs": 1, "batch_size": 0}, "1 to 1,048,576 samples; got 0"),
+        ({"epochs": 1, "augmentation": "blur"}, "no augmentation"),
+    ],
+)
+def test_a_recording_of_nothing_is_refused(plan, words):
+    with pytest.raises(DatasetError, match=words), record((np.zeros((4, 2), np.float32), np.zeros(4)), ["2"], **plan):
+        pass
+
+
 def test_what_must_be_said_is_said():
     values, labels = images(4)
     values[1, 0, 0, 0] = np.nan

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.base.errors import Circumstance
+from zoolens.base.errors import Circumstance, DatasetError, ZoolensError
 from zoolens.training.pairs.data.sources import BatchSource
 from zoolens.training.pairs.live.live_training import Losses
 from zoolens.training.pairs.loop.trainable_sides import TrainableSide
@@ -28,6 +28,10 @@ class Length:
 
     epochs: int
     most_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or (self.most_steps is not None and self.most_steps < 1):
+            raise ZoolensError("A training has at least one epoch and one step.")
 
     def steps(self, source: BatchSource, seed: int = 0) -> int:
         """The number of steps in all epochs together."""
@@ -80,6 +84,8 @@ def train_once(
         if left <= 0 or not len(losses) or not np.isfinite(losses).all():
             break
     run = _losses(epochs, time.perf_counter() - began)
+    if not run.steps:  # both sides would still have equal weights, and look the same
+        raise DatasetError(f"{source.name} gives no batch, and so nothing was trained.")
     return run if run.not_finite is not None else _judged(run, side, source)
 
 

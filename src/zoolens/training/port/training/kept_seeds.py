@@ -40,7 +40,7 @@ class KeptRun(BaseModel):
 
     first_loss: float
     losses: tuple[float, ...]
-    steps: int = Field(ge=0)
+    steps: int = Field(ge=1)
     seconds: float
     not_finite: int | None = None
     correct: int | None = Field(default=None, ge=0)

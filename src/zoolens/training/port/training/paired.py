@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from zoolens.training.port.training.kept_seeds import KeptSeeds
 
 SEEDS: Final = 3
+MAX_SEED: Final = (1 << 31) - 1  # numpy and frameworks take 32 bits, some of them with a sign
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,6 +101,11 @@ class TrainingRequest:
     own_init: bool = False  # each side keeps the weights that it draws itself
     options: PairOptions = field(default_factory=PairOptions)
 
+    def __post_init__(self) -> None:
+        seeds = self.seeds
+        if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) > MAX_SEED:
+            raise ZoolensError(f"Seeds are different whole numbers from 0 to {MAX_SEED:,}, and there is at least one.")
+
 
 def train(
     a: str | Any,
@@ -125,7 +131,7 @@ def train(
     store: Store | None = None,
     progress: Progress | None = None,
     data_b: str | Any = None,
-    train_on: str = "a",
+    train_on: Literal["a", "own"] = "a",
 ) -> PairedTraining:
     """Train both networks on the same batches in the same order, from the same weights, once for each seed.
     `data_b`: B's own data, as `data`, or as a `DataChoice`; `train_on`: "a" or "own", what both are trained on then.
@@ -141,8 +147,8 @@ def train(
         b,
         inputs,
         Pipelines(choice, _choice_b(choice, data_b), train_on),
-        _checked(epochs, most_steps),
-        _numbers(seeds),
+        Length(epochs, most_steps),
+        range(seeds) if isinstance(seeds, int) else seeds,
         own_init,
         PairOptions(dict(chosen or {}), timeout, device),
     )
@@ -186,19 +192,6 @@ def _choice_b(choice: DataChoice, data_b: Any) -> DataChoice | None:
     if data_b is None or isinstance(data_b, DataChoice):
         return data_b
     return replace(choice, data=data_b, test_data=None, record=None)
-
-
-def _checked(epochs: int, most_steps: int | None) -> Length:
-    if epochs < 1 or (most_steps is not None and most_steps < 1):
-        raise ZoolensError("A training has at least one epoch and one step.")
-    return Length(epochs, most_steps)
-
-
-def _numbers(seeds: int | Sequence[int]) -> list[int]:
-    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-    if not numbers or len(set(numbers)) != len(numbers) or min(numbers) < 0:
-        raise ZoolensError("Seeds are different whole numbers from 0 on, and there is at least one.")
-    return numbers
 
 
 def _check_classes(pair: OpenPair, source: BatchSource) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from zoolens.base.errors import ZoolensError
 from zoolens.training.crosstrain.study.yaml_files import load_fields
-from zoolens.training.crosstrain.training.recipe import MAX_BATCH, MAX_EPOCHS, MAX_LIMIT
+from zoolens.training.crosstrain.training.recipe import MAX_EPOCHS, MAX_LIMIT
+from zoolens.training.pairs.data.batch_choice import MAX_BATCH, Augmentation
 from zoolens.training.pairs.data.opening import DataChoice, Pipelines
 from zoolens.training.pairs.data.recording import is_function
 from zoolens.training.pairs.loop.single_run import Length
@@ -39,7 +42,7 @@ class PortRecipe(BaseModel):
     record_limit: float = Field(default=8.0, gt=0, description="GiB")
     device: Literal["cpu", "gpu"] = "cpu"
     batch: int = Field(default=64, ge=1, le=MAX_BATCH)
-    augmentation: Literal["none", "flip", "flip-crop"] = "none"
+    augmentation: Augmentation = "none"
     epochs: int = Field(default=1, ge=1, le=MAX_EPOCHS)
     max_steps: int | None = Field(default=None, ge=1)
     seeds: int = Field(default=3, ge=1, le=1000)
@@ -91,6 +94,17 @@ def load_port_recipe(path: Path) -> PortRecipe:
     functions = {name: getattr(recipe, name) for name in ("a", "b", "data", "test_data", "data_b", "test_data_b")}
     folder = path.absolute().parent
     return recipe.model_copy(update={name: _beside(folder, text) for name, text in functions.items() if text})
+
+
+def recipe_of_options(options: Mapping[str, Any]) -> PortRecipe:
+    """The recipe that the options of the command line make; a value that no recipe can have is told by its option."""
+    try:
+        return PortRecipe.model_validate(options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = str(first["loc"][0]).replace("_", "-")
+        why = first["msg"].replace("Input should", "it should")
+        raise ZoolensError(f"--{option} cannot be {first['input']!r}: {why}.") from error
 
 
 def wish_of(recipe: PortRecipe, path: Path) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from zoolens import port
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.store.store import open_store
 from zoolens.faces.cli.main import cli
@@ -270,8 +271,58 @@ def test_networks_with_too_few_answers_are_refused():
 
     with pytest.raises(ModelError, match=r"answers 5 numbers for a sample, and .* has 10 classes"):
         train(make, make, [SHAPE], seeds=1, **SMALL)
-    with pytest.raises(ZoolensError, match="at least one epoch"):
-        train(make, make, [SHAPE], epochs=0, **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"batch": -4}, "1 to 1,048,576 samples; got -4"),
+        ({"batch": 0}, "1 to 1,048,576 samples; got 0"),
+        ({"batch": 1 << 40}, "1 to 1,048,576 samples"),
+        ({"epochs": 0}, "at least one epoch"),
+        ({"most_steps": -1}, "at least one epoch and one step"),
+        ({"epoch_steps": -1}, "at least 1 step; got -1"),
+        ({"limits": (-1, 50)}, "at least 1; got -1"),
+        ({"limits": (120, 0)}, "at least 1; got 0"),
+        ({"seeds": 0}, "at least one"),
+        ({"seeds": [1 << 40]}, "from 0 to 2,147,483,647"),
+        ({"augmentation": "blur"}, "no augmentation 'blur'"),
+    ],
+)
+def test_a_training_that_cannot_be_is_refused(given, words):
+    with pytest.raises(ZoolensError, match=words):
+        train(sgd(), sgd(), [SHAPE], **{**SMALL, **given})
+
+
+def test_what_the_public_function_alone_refuses():
+    with pytest.raises(ZoolensError, match="train_on must be 'a' or 'own'"):
+        port.train(sgd(), sgd(), [SHAPE], data_b="demo", train_on="b", **SMALL)
+
+
+class NoBatches(ArraySource):
+    def batches(self, epoch, seed):
+        return iter(())
+
+
+def test_a_training_without_steps_is_no_verdict():
+    """Both sides would keep equal weights, and so give the same answers."""
+    empty = NoBatches.of_dataset("demo", InputShape.parse(SHAPE), 40, "none", (120, 50))
+    with pytest.raises(ZoolensError, match="gives no batch"):
+        train(sgd(0.1), sgd(0.2), [SHAPE], data=empty)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--batch", "2000000"), "--batch cannot be 2000000: it should be less than or equal to 1048576"),
+        (("--record-limit", "nan"), "--record-limit cannot be nan"),
+        (("--lockstep", "--steps", "-1"), "Steps are counted from 1"),
+    ],
+)
+def test_options_that_no_training_has(options, words):
+    told = CliRunner().invoke(cli, ["port", "train", "a.py:net", "b.py:net", "--input", SHAPE, "--no-keep", *options])
+    assert told.exception.exit_code == 2
+    assert words in told.exception.message
 
 
 def test_a_keras_loss_is_recognised_without_keras():
