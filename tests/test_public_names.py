@@ -63,6 +63,20 @@ def test_every_name_is_there_and_no_module_took_its_place(package):
     assert [name for name, value in found.items() if isinstance(value, ModuleType) or not callable(value)] == []
 
 
+@pytest.mark.parametrize("name", ["crosstrain", "port", "tracing"])
+def test_rooms_with_public_names_are_modules(name):
+    """`import zoolens.port` and `zoolens.port` are one module, whichever comes first, and cost as little."""
+    code = (
+        f"import sys, zoolens.{name} as imported\n"
+        "print(sorted({'numpy', 'pydantic', 'sqlalchemy'} & set(sys.modules)))\n"
+        f"from zoolens.{name} import {getattr(zoolens, name).__all__[0]}\n"
+        "import zoolens\n"
+        f"print(imported is zoolens.{name} is sys.modules[imported.__name__])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["[]", "True"]
+
+
 @pytest.mark.parametrize("package", LAZY)
 def test_names_can_be_completed(package):
     module = importlib.import_module(package)
@@ -91,6 +105,9 @@ def test_import_costs_nothing():
 
 RIGHT = """
 import zoolens
+import zoolens.port as port
+from zoolens.crosstrain import load_study
+from zoolens.tracing import recording
 
 outcomes = zoolens.evaluate(["demo:*"], "demo", runtimes="onnxruntime", batches=(1, 8))
 one = outcomes[0].run
@@ -99,6 +116,7 @@ print(report.cause, zoolens.query("CORR a", size="30%").best)
 with zoolens.open_store() as store, zoolens.trusting():
     print(store.runs(model="demo:*"), zoolens.crosstrain.studies(store))
 checked = zoolens.port.check("a.py:net", "b.py:net", ["4"])
+print(port.check("a.py:net", "b.py:net", ["4"]).same, load_study("mine").name)
 print(checked.same, zoolens.tracing.load_trace("last").run.id)
 """
 WRONG = {  # a line -> what mypy calls the mistake
@@ -111,6 +129,7 @@ WRONG = {  # a line -> what mypy calls the mistake
     'zoolens.port.check("a", "b", 3)': "arg-type",
     "zoolens.crosstrain.load_study(3)": "arg-type",
     "zoolens.tracing.load_trace(3)": "arg-type",
+    "import zoolens.port; zoolens.port.check(3)": "call-arg",
     "zoolens.trace('a')[0].nothing": "attr-defined",
 }
 

@@ -179,7 +179,7 @@ def sources_of(place):
 
 def test_every_file_is_in_a_room():
     loose = {module_name(path) for path in sources() if room(f"zoolens.{module_name(path)}") is None}
-    assert loose == {"", "__main__", *WINGS}
+    assert loose == {"", "__main__", *WINGS, "crosstrain", "port", "tracing"}  # the last three: rooms with public names
     for wing in WINGS:
         code = ast.parse((PACKAGE / wing / "__init__.py").read_text()).body
         assert all(isinstance(node, ast.Expr) for node in code), f"{wing}/__init__.py holds more than its docstring"

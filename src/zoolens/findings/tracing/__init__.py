@@ -34,7 +34,7 @@ _WHERE = {
     "load_recording": "zoolens.findings.tracing.stored_recording:load_recording",
 }
 
-__all__ = [*_WHERE]
-
-if not TYPE_CHECKING:  # a module with a `__getattr__` has every name, to a type checker
+# To a type checker a module with a `__getattr__` has every name, and one with this `__all__` none for `import *`.
+if not TYPE_CHECKING:
+    __all__ = [*_WHERE]
     __getattr__, __dir__ = public_names(__name__, _WHERE)

@@ -26,7 +26,7 @@ _WHERE = {
     "DataChoice": "zoolens.training.pairs.data.opening:DataChoice",
 }
 
-__all__ = [*_WHERE]
-
-if not TYPE_CHECKING:  # a module with a `__getattr__` has every name, to a type checker
+# To a type checker a module with a `__getattr__` has every name, and one with this `__all__` none for `import *`.
+if not TYPE_CHECKING:
+    __all__ = [*_WHERE]
     __getattr__, __dir__ = public_names(__name__, _WHERE)
