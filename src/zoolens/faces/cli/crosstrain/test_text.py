@@ -20,7 +20,7 @@ from zoolens.faces.cli.crosstrain.reporting import _chosen, _folder_name, _read_
 from zoolens.faces.cli.crosstrain.studies import _trial_row
 from zoolens.faces.cli.crosstrain.trialtext import accuracies_line, print_trial, trial_data
 from zoolens.training.crosstrain.exchange.conftest import file_numbered
-from zoolens.training.crosstrain.study.search.journal import FinishedTrial, TrialRequest, TrialResult
+from zoolens.training.crosstrain.study.search.journal import AskedTrial, FinishedTrial, TrialResult
 from zoolens.training.crosstrain.study.search.search_state import SearchStatus
 from zoolens.training.crosstrain.study.side_comparison import SidePair
 from zoolens.training.crosstrain.training.trials import Study, TrainedSide, Trial
@@ -91,7 +91,7 @@ def test_a_study_without_a_terminal_is_told_in_lines(capsys):
 
 
 def test_a_mean_over_seeds_is_told_as_one(capsys):
-    asked = TrialRequest(trial="0001", subspace=0, hyperparameters={})
+    asked = AskedTrial(trial="0001", subspace=0, hyperparameters={})
     with StudyBar("tiny", seeds=3) as bar:
         bar.search(SearchStatus(1, 2, FinishedTrial(asked=asked, told=TrialResult(delta=0.25)), None))
     assert capsys.readouterr().err == "1 of 2 trials, best Δ 25.00 points on average over 3 seeds\n"

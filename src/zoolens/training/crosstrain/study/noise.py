@@ -1,4 +1,4 @@
-"""How much of a difference between sides is seed noise: the trials it is taken from, and the words for it.
+"""How much of a difference between sides is seed noise: the trials it is taken from.
 
 What is computed, and on which assumptions, is told in `zoolens.base.statistics.seeds`.
 """

@@ -15,7 +15,8 @@ from typing import Final, Literal
 
 Fraction = Literal["auto", "full", "folded"]
 
-FULL_UP_TO: Final = 5  # players: four semantics and the framework
+FRAMEWORK: Final = "framework"  # the player that stands for all that has no name
+FULL_UP_TO: Final = 5  # players: four settings and the framework
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,3 @@ def _design(words: Sequence[int], letters: int) -> Design:
         for letter in range(1 << letters)
     ]
     return Design(len(words), tuple(cells), tuple(words))
-
-
-FRAMEWORK: Final = "framework"  # the player that stands for all that has no name

@@ -15,7 +15,7 @@ from zoolens.training.pairs.explanation.results import Explained, Switch, Verifi
 from zoolens.training.pairs.explanation.shapley import ShapleyShare, interactions, shares
 
 _ENOUGH: Final = 0.8  # share of the gap that the culprits must explain together
-_LEAST: Final = 0.05  # share of the gap below which a semantic is no culprit
+_LEAST: Final = 0.05  # share of the gap below which a setting is no culprit
 
 
 def cells_of(players: int, fraction: Fraction = "auto") -> tuple[int, ...]:
@@ -54,7 +54,7 @@ def explained_by(
 
 
 def culprits_of(parts: Sequence[ShapleyShare]) -> tuple[str, ...]:
-    """The semantics with the largest shares, until they explain enough of the gap together or none is worth naming."""
+    """The settings with the largest shares, until they explain enough of the gap together or none is worth naming."""
     names: list[str] = []
     explained = 0.0
     for part in sorted(parts, key=lambda part: -part.share.value):
@@ -70,14 +70,15 @@ def judged(
     """A gap is closed if these seeds show it, it became smaller, and its size now may be what seeds alone show.
     `images`: how many test images each accuracy counts, None where nobody knows it."""
     sign = 1 if before.difference.value > 0 else -1
-    gained = mean_estimate(sign * (_differences(before) - _differences(after)), 4 * count_rounding(images))
+    gained = mean_estimate(sign * (paired_differences(before) - paired_differences(after)), 4 * count_rounding(images))
     left = after.difference.interval
     least = 0.0 if left is None or left.contains(0.0) else min(abs(left.low), abs(left.high))
     verification = Verification(culprits, side, before, after, gained, closed=False)
     return replace(verification, closed=verification.shown and verification.narrowed and least <= (after.level or 0.0))
 
 
-def _differences(seed_noise: SeedNoise) -> Values:
+def paired_differences(seed_noise: SeedNoise) -> Values:
+    """B − A, seed by seed."""
     return np.subtract(seed_noise.accuracies_b, seed_noise.accuracies_a)
 
 

@@ -14,7 +14,7 @@ def design_lines(explained: Explained, players: tuple[str, ...]) -> list[str]:
     seeds = len(next(iter(explained.cells.values())))
     if design.full:
         return [f"Design: full, all 2^{count} = {len(design.cells)} cells, {seeds} seeds each."]
-    mixed = _mixed(explained, players)
+    mixed = mixed_shares(explained, players)
     text = [
         f"Design: a fold-over fraction of resolution IV, {len(design.cells)} of 2^{count} = {1 << count} cells, "
         f"{seeds} seeds each. Interactions of two (or four, …) do not touch the shares; those of three do."
@@ -26,7 +26,8 @@ def design_lines(explained: Explained, players: tuple[str, ...]) -> list[str]:
     return text
 
 
-def _mixed(explained: Explained, players: tuple[str, ...]) -> dict[str, list[list[str]]]:
+def mixed_shares(explained: Explained, players: tuple[str, ...]) -> dict[str, list[list[str]]]:
+    """For each player the trios whose interaction the design cannot tell from its share."""
     if explained.design.full:
         return {}
     trios = {name: explained.design.mixed_into(place) for place, name in enumerate(players)}
@@ -72,7 +73,7 @@ def interaction_lines(explained: Explained) -> list[str]:
 
 def verification_lines(verification: Verification | None, a: str, b: str, where: str = "") -> list[str]:
     if verification is None:
-        return ["No semantic has a share worth fixing: what makes the gap is none of those that can be switched."]
+        return ["No setting has a share worth fixing: what makes the gap is none of those that can be switched."]
     before, after = verification.before.difference, verification.after.difference
     fixed, other = (a, b) if verification.side == "a" else (b, a)
     return [

@@ -20,6 +20,8 @@ from zoolens.findings.graph.ir.recurrent_gates import TENSORS, added_to
 from zoolens.training.pairs.mapping.origins import Origin
 from zoolens.training.pairs.networks.framework import Array
 
+Origins = Mapping[str, Origin]  # of the tensors of a side, by key
+
 
 @dataclass(frozen=True)
 class BiasSum:
@@ -32,9 +34,6 @@ class BiasSum:
     def apply(self, values: Array, bias: Array) -> None:
         """Add A's numbers to B's, in place."""
         self.into.put(bias, (self.into.taken(bias) + self.bias.taken(values)).astype(bias.dtype))
-
-
-Origins = Mapping[str, Origin]  # of the tensors of a side, by key
 
 
 def bias_sums(pairs: Sequence[LayerPair], origins: tuple[Origins, Origins]) -> tuple[BiasSum, ...]:

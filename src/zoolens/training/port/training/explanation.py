@@ -2,7 +2,7 @@
 
 The settings that both sides can be given are players of a game, and so is all that is left: the framework, the user's
 code, what could not be switched. A cell of the design is A with some of B's settings, or B with some of A's. Shares,
-design and the judgement of the verifying re-run are those of crosstrain's explanations.
+design and the judgement of the verifying re-run are those of `training/pairs/explanation`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def explain(
         if store is not None:
             from zoolens.training.port.training.kept_runs import KeptRuns  # only a store needs pyarrow
 
-            how = {"map": dict(options.chosen), "device": options.device, "explained": True}
+            how = {"map": dict(options.chosen), "device": options.device}
             kept = KeptRuns.of(store, pair, source, plan.length, how)
         bench = PortExplanationBench(pair, source, plan.length, plan.own_init, progress or Silent(), kept)
         return _explained(bench, pair, plan.replicates, plan.fraction)

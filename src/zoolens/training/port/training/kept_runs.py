@@ -42,6 +42,7 @@ class KeptRuns(KeptStudy):
 
     prefix: ClassVar[str] = "port-explain"
     lettered: ClassVar[bool] = True
+    own: ClassVar[Mapping[str, Any]] = {"explained": True}
 
     def __init__(self, store: Store, pair: OpenPair, source: BatchSource, settings: Mapping[str, Any]) -> None:
         super().__init__(store, pair, source, settings)

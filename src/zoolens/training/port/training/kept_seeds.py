@@ -63,6 +63,7 @@ class KeptStudy:
 
     prefix: ClassVar[str]  # of the study's name
     lettered: ClassVar[bool]  # whether sides are told apart by letters also where their frameworks differ
+    own: ClassVar[Mapping[str, Any]] = {}  # what tells its settings from those of another kind of study
 
     def __init__(self, store: Store, pair: OpenPair, source: BatchSource, settings: Mapping[str, Any]) -> None:
         self.store, self._source, self._settings = store, source, settings
@@ -79,7 +80,7 @@ class KeptStudy:
     ) -> Self | None:
         """Returns None where a side is no function of a file or a module, so that nobody can say what it was. `how`:
         what else decides about the training."""
-        settings = decided_by(pair, source, length, how)
+        settings = decided_by(pair, source, length, {**how, **cls.own})
         return None if settings is None else cls(store, pair, source, settings)
 
     def file(self, trial: Trial, runs: Mapping[int, SingleRun]) -> None:

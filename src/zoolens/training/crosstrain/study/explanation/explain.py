@@ -27,7 +27,7 @@ from zoolens.training.crosstrain.training.trials import TrainedSide
 from zoolens.training.pairs.explanation.design import Fraction
 from zoolens.training.pairs.explanation.game import shared_out, verified
 from zoolens.training.pairs.explanation.results import Explained, Switch, Verification
-from zoolens.training.pairs.explanation.sharing_out import _differences
+from zoolens.training.pairs.explanation.sharing_out import paired_differences
 from zoolens.training.pairs.semantics import Semantics
 
 REPLICATES: Final = 4
@@ -165,8 +165,9 @@ class _Explaining:
 
 
 def stood_in(shipped: SeedNoise, double: SeedNoise, assumed: tuple[str, ...], images: int | None = None) -> StandIn:
-    """A gap is reproduced by one that is beyond noise, has its sign, and may be as large. `images`: as in `judged`."""
-    off = mean_estimate(_differences(double) - _differences(shipped), 4 * count_rounding(images))
+    """A gap is reproduced by one that is beyond noise, has its sign, and may be as large. `images`: how many test
+    images each accuracy counts; None where nobody knows it."""
+    off = mean_estimate(paired_differences(double) - paired_differences(shipped), 4 * count_rounding(images))
     near = abs(off.value) <= _FAITHFUL * abs(shipped.difference.value) or not off.excludes_zero
     same_way = bool(double.beyond_noise) and double.difference.value * shipped.difference.value > 0
     return StandIn(shipped, double, off, same_way, same_way and near, assumed)

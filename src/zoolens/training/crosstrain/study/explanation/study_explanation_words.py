@@ -11,9 +11,9 @@ from zoolens.training.pairs.explanation import noise_words
 from zoolens.training.pairs.explanation.design import FRAMEWORK
 from zoolens.training.pairs.explanation.noise_words import signed
 from zoolens.training.pairs.explanation.sharing_words import (
-    _mixed,
     design_lines,
     interaction_lines,
+    mixed_shares,
     share_lines,
     switch_lines,
     verification_lines,
@@ -34,7 +34,7 @@ def as_data(explanation: Explanation) -> dict[str, Any]:
         data["explained"]["design"] = {
             "kind": "full" if explanation.explained.design.full else "fold-over, resolution IV",
             "cells": len(explanation.explained.design.cells),
-            "mixed": _mixed(explanation.explained, explanation.contest.players),
+            "mixed": mixed_shares(explanation.explained, explanation.contest.players),
         }
     return data
 

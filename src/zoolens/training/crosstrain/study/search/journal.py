@@ -44,7 +44,7 @@ class _Line(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class TrialRequest(_Line):
+class AskedTrial(_Line):
     kind: Literal["asked"] = "asked"
     trial: str = Field(pattern=r"^\d{1,12}$")
     subspace: int = Field(ge=0)
@@ -64,7 +64,7 @@ class TrialResult(_Line):
 
 class FinishedTrial(_Line):
     kind: Literal["told"] = "told"
-    asked: TrialRequest
+    asked: AskedTrial
     told: TrialResult
 
     @property
@@ -79,7 +79,7 @@ class _Header(_Line):
     plan: dict[str, Any]
 
 
-_KINDS: Final[dict[Any, type[_Line]]] = {"header": _Header, "asked": TrialRequest, "told": FinishedTrial}
+_KINDS: Final[dict[Any, type[_Line]]] = {"header": _Header, "asked": AskedTrial, "told": FinishedTrial}
 
 
 class Journal:
@@ -91,7 +91,7 @@ class Journal:
 
     def __init__(self, path: Path, plan: Plan, first: int = 1) -> None:
         self.path = path
-        self.asked: dict[str, TrialRequest] = {}
+        self.asked: dict[str, AskedTrial] = {}
         self.finished: dict[str, FinishedTrial] = {}
         self.warnings: list[str] = []
         self._header = _header(plan)
@@ -107,6 +107,7 @@ class Journal:
             held.enter_context(writing_lock(self.path))
             self._read_all()
             self._held = held.pop_all()
+        self._open = True
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -119,17 +120,17 @@ class Journal:
             self._check(header)
 
     @property
-    def pending(self) -> list[TrialRequest]:
+    def pending(self) -> list[AskedTrial]:
         """Asked and not answered, oldest first."""
         return [asked for trial, asked in self.asked.items() if trial not in self.finished]
 
-    def ask(self, subspace: int, hyperparameters: dict[str, int | float | str]) -> TrialRequest:
-        asked = TrialRequest(trial=f"{self._next:04d}", subspace=subspace, hyperparameters=hyperparameters)
+    def ask(self, subspace: int, hyperparameters: dict[str, int | float | str]) -> AskedTrial:
+        asked = AskedTrial(trial=f"{self._next:04d}", subspace=subspace, hyperparameters=hyperparameters)
         self._append(asked)
         self._take(asked)
         return asked
 
-    def tell(self, asked: TrialRequest, told: TrialResult) -> FinishedTrial:
+    def tell(self, asked: AskedTrial, told: TrialResult) -> FinishedTrial:
         """Writes the result of a trial, which is on the disk when this returns. The first result of a trial stays."""
         finished = FinishedTrial(asked=asked, told=told)
         if asked.trial not in self.finished:
@@ -155,11 +156,10 @@ class Journal:
         self.warnings += [f"Line {number} of {self.path} is damaged and left out." for number in damaged]
         self._next += len(damaged)  # their trials may have had these names
         self.path.touch()
-        self._open = True
         self._end = len(content) - (0 if complete else len(rest))
         self._write(b"\n" if complete else b"")
         if header is None:
-            self._append(self._header)
+            self._write(self._line(self._header))
 
     def _found_header(self, lines: Sequence[bytes]) -> _Header | None:
         return next((header for line in lines if isinstance(header := self._parsed(line), _Header)), None)
@@ -186,7 +186,7 @@ class Journal:
 
     def _take(self, line: _Line) -> None:
         asked = line.asked if isinstance(line, FinishedTrial) else line
-        if isinstance(asked, TrialRequest):
+        if isinstance(asked, AskedTrial):
             self.asked.setdefault(asked.trial, asked)
             self._next = max(self._next, int(asked.trial) + 1)
         if isinstance(line, FinishedTrial):
@@ -211,11 +211,11 @@ class Journal:
         return json.dumps({"checksum": _checksum(salt, content), **content}, separators=(",", ":")).encode() + b"\n"
 
     def _append(self, line: _Line, *, durable: bool = False) -> None:
+        if not self._open:
+            raise ZoolensError(f"The journal {self.path} is closed.")
         self._write(self._line(line), durable=durable)
 
     def _write(self, content: bytes, *, durable: bool = False) -> None:
-        if not self._open:
-            raise ZoolensError(f"The journal {self.path} is closed.")
         try:
             self._end = append_at(self.path, self._end, content, durable=durable)
         except OSError as error:

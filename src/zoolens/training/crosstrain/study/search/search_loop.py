@@ -10,7 +10,7 @@ from pathlib import Path
 
 from zoolens.base.errors import ZoolensError
 from zoolens.training.crosstrain.study.search.budget import Budget
-from zoolens.training.crosstrain.study.search.journal import FinishedTrial, Journal, TrialRequest
+from zoolens.training.crosstrain.study.search.journal import AskedTrial, FinishedTrial, Journal
 from zoolens.training.crosstrain.study.search.search_state import (
     Objective,
     SearchStatus,
@@ -31,7 +31,7 @@ class SearchResult:
     finished: tuple[FinishedTrial, ...]
     best: FinishedTrial | None
     new: int
-    pending: tuple[TrialRequest, ...]
+    pending: tuple[AskedTrial, ...]
     reason: str
     warnings: tuple[str, ...]
 

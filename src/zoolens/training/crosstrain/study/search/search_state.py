@@ -12,7 +12,7 @@ import numpy as np
 from zoolens.training.crosstrain.study.search.budget import Budget
 from zoolens.training.crosstrain.study.search.designs import design
 from zoolens.training.crosstrain.study.search.hyperspace import Point, Subspace, subspaces
-from zoolens.training.crosstrain.study.search.journal import FinishedTrial, Journal, TrialRequest, TrialResult
+from zoolens.training.crosstrain.study.search.journal import AskedTrial, FinishedTrial, Journal, TrialResult
 from zoolens.training.crosstrain.study.search.sampler import next_point
 from zoolens.training.crosstrain.study.study_plan import Plan
 from zoolens.training.crosstrain.training.trials import Hyperparameter
@@ -34,7 +34,7 @@ class SearchStatus:
     eta_seconds: float | None
 
 
-def carry_out(objective: Objective, asked: TrialRequest) -> TrialResult:
+def carry_out(objective: Objective, asked: AskedTrial) -> TrialResult:
     began = time.monotonic()
     outcome = objective(asked.trial, asked.hyperparameters)
     return outcome if outcome.seconds is not None else outcome.model_copy(update={"seconds": time.monotonic() - began})
@@ -65,7 +65,7 @@ class TrialQueue:
         self._began = time.monotonic()
         self._stopped = False
 
-    def next(self) -> TrialRequest | None:
+    def next(self) -> AskedTrial | None:
         """The next trial to run; None: no more, see `reason`."""
         with self._lock:
             asked = self._next()
@@ -73,7 +73,7 @@ class TrialQueue:
                 self._running.add(asked.trial)
             return asked
 
-    def tell(self, asked: TrialRequest, told: TrialResult) -> SearchStatus:
+    def tell(self, asked: AskedTrial, told: TrialResult) -> SearchStatus:
         """Records the result of a trial, which is on the disk when this returns."""
         with self._lock:
             self._running.discard(asked.trial)
@@ -95,7 +95,7 @@ class TrialQueue:
         eta = left * sum(seconds) / len(seconds) / self._workers if seconds else None
         return SearchStatus(done, self.total, best_of(self.journal.finished), eta)
 
-    def _next(self) -> TrialRequest | None:
+    def _next(self) -> AskedTrial | None:
         if self._stopped or (not self._waiting and len(self.journal.asked) >= self.total):
             return None
         refusal = self._budget.refusal(time.monotonic() - self._began, self._seconds(), len(self._running))
@@ -132,7 +132,7 @@ class TrialQueue:
                 return point
         return next((point for point in self._designs[subspace.index] if _key(point) not in taken), None)
 
-    def _history(self, subspace: Subspace) -> list[TrialRequest]:
+    def _history(self, subspace: Subspace) -> list[AskedTrial]:
         return [asked for asked in self.journal.asked.values() if asked.subspace == subspace.index]
 
     def _seed(self, subspace: Subspace, asked: int) -> int:

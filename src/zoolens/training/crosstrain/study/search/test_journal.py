@@ -145,6 +145,21 @@ def test_a_file_of_something_else_is_not_touched(tmp_path, plan, content):
     assert path.read_bytes() == content
 
 
+def test_a_journal_that_could_not_be_opened_is_closed(tmp_path, plan, monkeypatch):
+    """Without the lock, what it wrote would stand between the lines of another search."""
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    journal = Journal(tmp_path / "journal.jsonl", plan())
+    with monkeypatch.context() as patched:
+        patched.setattr("zoolens.training.crosstrain.study.search.journal.append_at", full)
+        with pytest.raises(ZoolensError, match="No space left"), journal:
+            pass
+    with pytest.raises(ZoolensError, match="is closed"):
+        journal.ask(0, POINTS[0])
+
+
 def test_only_one_writes(written, plan):
     with Journal(written, plan()), pytest.raises(ZoolensError, match="Another search"):
         Journal(written, plan()).__enter__()

@@ -3,7 +3,8 @@
 - the framework is imported in `train` or below it, never at module import;
 - one job at a time; a trainer's process serves many jobs after each other, so a job leaves nothing global behind;
 - seeds are set before the network is made;
-- batches are `order.batches`: the same samples in the same order with the same augmentation on every side.
+- batches are those of `zoolens.training.pairs.data.epoch_order.batches`: the same samples in the same order with the
+  same augmentation on every side.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def loss_name(keras: Any, loss: Any) -> str:
     resolved = keras.losses.get(loss) if isinstance(loss, str) else loss
     if isinstance(resolved, keras.losses.Loss):
         return type(resolved).__name__
-    name = str(getattr(resolved, "__name__", type(resolved).__name__))
+    name = _name(resolved)
     if not str(getattr(resolved, "__module__", "")).startswith("keras."):
         return name
     return "".join(part.capitalize() for part in name.split("_"))
