@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from command_server import CommandServer
+from zoolens.conftest import ASSETS
 
 REPO = Path(__file__).parent.parent
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or REPO.parent / "shared" / "assets")
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from zoolens.conftest import ASSETS
+
 REPO = Path(__file__).parent.parent
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or REPO.parent / "shared" / "assets")
 
 
 @pytest.fixture(scope="module")

@@ -450,6 +450,13 @@ def test_files_that_begin_first_are_there():
         assert (PACKAGE.parents[1] / name).exists(), f"{name} is in SLOWEST of conftest.py"
 
 
+def test_tests_find_the_reference_models_in_one_place():
+    """A file that counted its parents itself looked elsewhere once it was moved, and its tests were skipped unseen."""
+    tests = [*PACKAGE.rglob("test_*.py"), *PACKAGE.rglob("conftest.py"), *Path(__file__).parent.rglob("*.py")]
+    folder = re.compile(r"shared.{1,5}assets")
+    assert [file for file in tests if folder.search(file.read_text())] == [PACKAGE / "conftest.py"]
+
+
 def _assigns(node, name):
     return isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name
 

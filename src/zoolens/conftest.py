@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+# The reference models and data: beside the repository, where nothing else is said.
+ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[3] / "shared" / "assets").resolve()
 
 MANIFEST = """\
 zoolens: 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zoolens.base.errors import ModelError
+from zoolens.conftest import ASSETS
 from zoolens.contrib.caffe.caffe_file import CAFFE
 from zoolens.contrib.caffe.caffe_text import read_message
 from zoolens.findings.graph.importers.importer import Request
@@ -20,7 +20,6 @@ from zoolens.findings.graph.passes.canonical import canonical
 from zoolens.findings.graph.reference.interpreter import run
 from zoolens.testing import models
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")
 HEAD = 'name: "n" input: "x" input_shape { dim: 1 dim: 3 dim: 9 dim: 9 }\n'
 
 

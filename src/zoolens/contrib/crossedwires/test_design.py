@@ -2,15 +2,14 @@
 scikit-optimize makes them."""
 
 import csv
-import os
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import uniform
 
 from zoolens.base.errors import ZoolensError
+from zoolens.conftest import ASSETS
 from zoolens.contrib.crossedwires.design import (
     PUBLISHED_INITIAL,
     PUBLISHED_OVERLAP,
@@ -21,7 +20,6 @@ from zoolens.training.crosstrain.study.search.designs import design
 from zoolens.training.crosstrain.study.search.hyperspace import Axis, subspaces
 from zoolens.training.crosstrain.study.study_plan import Dimension, Search
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 COLUMNS = {"optimizer.epsilon": "adam_epsilon"}
 ARCHITECTURES = ("vgg16", "resnet50", "densenet121")
 

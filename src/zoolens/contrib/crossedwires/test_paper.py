@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from zoolens.conftest import ASSETS
 from zoolens.contrib.crossedwires.paper import agrees, compare_with_paper
 from zoolens.contrib.crossedwires.trials import read_published
 from zoolens.training.crosstrain.study.analysis.analysis_tables import accuracy_table, apart, delta_table
 from zoolens.training.crosstrain.training.trials import Study, TrainedSide, Trial
-
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 
 
 @pytest.fixture(scope="module")

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import csv
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from zoolens.base.errors import DatasetError
 from zoolens.base.store.records import Provenance
 from zoolens.base.store.store import open_store
+from zoolens.conftest import ASSETS
 from zoolens.contrib.crossedwires.study import CrossedWires
 from zoolens.contrib.crossedwires.trials import ARCHITECTURES, Imported, import_published, read_published
 from zoolens.testing.published_contract import PublishedStudyContract
 from zoolens.training.crosstrain.study.stored_studies import read_study, study_names
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 ROW = {
     "architecture": "vgg16",
     "Name": "dual_train_1",

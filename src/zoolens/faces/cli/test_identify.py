@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from importlib import util
 from pathlib import Path
@@ -10,9 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from zoolens.base.verdicts import NotKnown
+from zoolens.conftest import ASSETS
 from zoolens.faces.cli.identify import NameContradicted, command
-
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4].parent / "shared" / "assets")
 
 
 @pytest.fixture

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from zoolens.base.errors import ManifestError
+from zoolens.conftest import ASSETS
 from zoolens.faces.cli.manifest import command
 from zoolens.inventory.catalog.test_draft import write_onnx
 from zoolens.inventory.manifests.files import read_manifest
-
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 
 
 @pytest.fixture(autouse=True)

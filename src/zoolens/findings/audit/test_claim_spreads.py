@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import json
-import os
 from importlib.util import find_spec
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 
+from zoolens.conftest import ASSETS
 from zoolens.findings.audit.architectures import architectures
 from zoolens.findings.audit.claim_spreads import BEST_TODAY, FIRST_WEIGHTS, STUDY_ZOOS, outliers_of, spreads, standings
 from zoolens.findings.audit.claim_spreads import ZooClaim as Said
@@ -19,7 +18,6 @@ from zoolens.inventory.zoos.official import OfficialZoo
 from zoolens.inventory.zoos.onnx import OnnxZoo
 from zoolens.inventory.zoos.slim import SlimZoo
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS", Path(__file__).resolve().parents[5] / "shared" / "assets"))
 OTHER_IDS = {
     "resnet50v2": "resnet50_v2",
     "resnet101v2": "resnet101_v2",

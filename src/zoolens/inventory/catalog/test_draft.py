@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from zoolens.base.errors import ModelError
+from zoolens.conftest import ASSETS
 from zoolens.inventory.catalog.draft import _Guesses, draft_manifest, output_classes
 from zoolens.inventory.catalog.lookup import find, find_all
 from zoolens.inventory.manifests.files import dump_manifest, parse_manifest
@@ -13,7 +14,6 @@ from zoolens.inventory.runtimes.outputs.noise_probe import NoiseAnswers
 from zoolens.inventory.runtimes.outputs.output_endings import Ending, endings
 from zoolens.inventory.runtimes.runtime import ModelFiles, TensorSpec
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 needs_assets = pytest.mark.skipif(not ASSETS.is_dir(), reason="no reference assets (ZOOLENS_ASSETS)")
 
 

@@ -1,11 +1,10 @@
 """A real quantised model on real images, from file to score: the accuracy must be the one measured elsewhere."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
+from zoolens.conftest import ASSETS
 from zoolens.inventory.datasets.loader import batches
 from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.inventory.manifests.schema import Input, Output
@@ -13,7 +12,6 @@ from zoolens.inventory.preprocess.outputs import build_scores
 from zoolens.inventory.preprocess.pipeline import build_prepare
 from zoolens.inventory.runtimes.runtime import TensorSpec
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS", Path(__file__).parents[5] / "shared" / "assets"))
 MODEL = "imagenet/tflite/coral_mobilenet_v1_0.25_128_quant.tflite"
 
 pytestmark = [

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from zoolens.base import plugins
 from zoolens.base.errors import ModelError
+from zoolens.conftest import ASSETS
 from zoolens.inventory.runtimes.runtime import ModelFiles, Options
 from zoolens.testing import models
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4].parent / "shared" / "assets")
 needs_assets = pytest.mark.skipif(not ASSETS.is_dir(), reason="reference models absent: set ZOOLENS_ASSETS")
 
 FRAMEWORKS = ("onnxruntime", "onnx", "openvino", "ai_edge_litert", "cv2", "torch", "tensorflow", "tf_keras", "jax")

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from zoolens.conftest import ASSETS
 from zoolens.inventory.zoos.folder import FolderZoo
 from zoolens.inventory.zoos.zoo import Weights
-
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 
 MANIFEST = """\
 zoolens: 1

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from zoolens.base.protocol.errors import ServingError
 from zoolens.base.protocol.messages import InferRequest
+from zoolens.conftest import ASSETS
 from zoolens.faces.serving.plane.data_plane import open_plane
 from zoolens.faces.serving.plane.plane_settings import ModelSpec
 from zoolens.inventory import catalog
 
 pytest.importorskip("onnxruntime")
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS", "../shared/assets"))
 MINILM = ASSETS / "tasks/embeddings/models/all-MiniLM-L6-v2_int8.onnx"
 
 

@@ -1,12 +1,12 @@
 """Real classifiers whose manifests were damaged on purpose: the fault is found and the accuracy comes back."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from zoolens.base.store.store import open_store
+from zoolens.conftest import ASSETS
 from zoolens.findings.audit.doctor.diagnose import doctor
 from zoolens.findings.audit.doctor.variants import with_input, with_output
 from zoolens.findings.audit.doctor.verdict import Status
@@ -17,7 +17,6 @@ from zoolens.inventory.manifests.schema_steps import Normalize
 from zoolens.inventory.preprocess.resize import resize
 
 REPO = Path(__file__).parents[5]
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or REPO.parent / "shared" / "assets").resolve()
 ZOO = REPO / "tests" / "reference_zoo"
 LIMIT = 200
 FEW = 120  # the fewest of which half are kept to confirm what was found

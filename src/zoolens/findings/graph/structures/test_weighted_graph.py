@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import pickle
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ import pytest
 
 from zoolens.base.engine.sandbox import trusting
 from zoolens.base.errors import ModelError
+from zoolens.conftest import ASSETS
 from zoolens.findings.graph.passes.canonical import canonical
 from zoolens.findings.graph.passes.conftest import Sketch
 from zoolens.findings.graph.passes.proof import random_inputs
@@ -102,10 +102,9 @@ def read_by_a_fresh_process(path, folder):
 @pytest.mark.assets
 def test_torch_weights_are_read_with_their_architecture(tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    assets = Path(os.environ.get("ZOOLENS_ASSETS") or REPO.parent / "shared" / "assets")
-    if not assets.exists():
-        pytest.skip(f"REFERENCE MODELS ABSENT: nothing at {assets}; set ZOOLENS_ASSETS to test against them")
-    monkeypatch.setenv("ZOOLENS_ASSETS", str(assets))
+    if not ASSETS.exists():
+        pytest.skip(f"REFERENCE MODELS ABSENT: nothing at {ASSETS}; set ZOOLENS_ASSETS to test against them")
+    monkeypatch.setenv("ZOOLENS_ASSETS", str(ASSETS))
     zoo = REPO / "tests" / "reference_zoo"
     nodes, weights, modules = read_by_a_fresh_process(zoo / "imagenet" / "mobilenet_v2_torch.yaml", tmp_path)
     assert "torch" not in modules  # it is where the worker is, and nowhere else

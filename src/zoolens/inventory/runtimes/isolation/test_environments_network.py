@@ -2,25 +2,23 @@
 
 import ctypes
 import gzip
-import os
 import platform
 import shutil
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from zoolens.base.engine.environments import ensure_environment, parse_env
 from zoolens.base.errors import ModelError
+from zoolens.conftest import ASSETS
 from zoolens.inventory.runtimes.isolation.isolated import open_isolated
 from zoolens.inventory.runtimes.mxnet.mxnet_runtime import MxNet
 from zoolens.inventory.runtimes.onnxruntime.onnxruntime_runtime import OnnxRuntime
 from zoolens.inventory.runtimes.runtime import ModelFiles, Options, TensorSpec
 from zoolens.testing.runtime_contract import RuntimeContract
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[6] / "shared" / "assets")
 NETS = ASSETS / "cifar10" / "samplenet"
 
 pytestmark = [

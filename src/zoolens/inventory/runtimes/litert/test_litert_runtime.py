@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from zoolens.base.errors import UnsupportedAbility
+from zoolens.conftest import ASSETS
 from zoolens.inventory.runtimes.litert.litert_profiler import OperatorEvent, check_version
 from zoolens.inventory.runtimes.litert.litert_runtime import LiteRt
 from zoolens.inventory.runtimes.runtime import ModelFiles, Options
@@ -18,8 +16,6 @@ from zoolens.testing.tiny import ComputesTheTinyNetwork
 
 pytest.importorskip("ai_edge_litert")
 pytest.importorskip("tensorflow")
-
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS", "../shared/assets"))
 
 
 class TestFloat(RuntimeContract, ComputesTheTinyNetwork):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from zoolens.base.errors import ModelError
+from zoolens.conftest import ASSETS
 from zoolens.inventory.runtimes.isolation.isolated import open_isolated
 from zoolens.inventory.runtimes.onnxruntime.onnxruntime_profile import read_profiles
 from zoolens.inventory.runtimes.onnxruntime.onnxruntime_runtime import OnnxRuntime
@@ -19,8 +18,6 @@ from zoolens.inventory.zoos.demo import MODELS_FOLDER
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
-
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS", "../shared/assets"))
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")

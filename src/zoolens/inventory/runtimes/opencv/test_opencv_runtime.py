@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from zoolens.base.errors import ModelError
+from zoolens.conftest import ASSETS
 from zoolens.inventory.runtimes.opencv.opencv_runtime import OpenCv
 from zoolens.inventory.runtimes.runtime import ModelFiles
 from zoolens.testing import models
@@ -137,7 +135,7 @@ def test_unsigned_values_are_told_as_the_file_stores_them():
     pytest.importorskip("onnxruntime")
     from zoolens.inventory.runtimes.onnxruntime.onnxruntime_runtime import OnnxRuntime
 
-    path = Path(os.environ.get("ZOOLENS_ASSETS", "../shared/assets")) / "imagenet/onnx/shufflenet-v2-12-int8.onnx"
+    path = ASSETS / "imagenet/onnx/shufflenet-v2-12-int8.onnx"
     if not path.exists():
         pytest.skip(f"ZOOLENS_ASSETS has no {path.name}")
     files = ModelFiles("onnx", {"model": path})

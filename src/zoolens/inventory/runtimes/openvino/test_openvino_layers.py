@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from zoolens.conftest import ASSETS
 from zoolens.inventory.runtimes.litert.tflite_file import read_graph
 from zoolens.inventory.runtimes.openvino.openvino_layers import Counters, calls_per_compilation
 from zoolens.inventory.runtimes.openvino.openvino_runtime import OpenVino
@@ -20,7 +19,6 @@ from zoolens.inventory.zoos.demo import MODELS_FOLDER
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS", "../shared/assets"))
 STATUS = SimpleNamespace(EXECUTED="executed", NOT_RUN="not run")
 
 

@@ -1,4 +1,3 @@
-import os
 import resource
 import signal
 from pathlib import Path
@@ -11,11 +10,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from zoolens.base.errors import DatasetError
+from zoolens.conftest import ASSETS
 from zoolens.training.crosstrain.study.yaml_files import load_plan, load_recipe
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.pairs.data.prepared_data import balanced, load, prepared
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[6] / "shared" / "assets")
 EXAMPLES = Path(__file__).parents[5] / "examples" / "crosstrain"
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 

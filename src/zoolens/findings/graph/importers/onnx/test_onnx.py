@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zoolens.base.errors import ModelError
+from zoolens.conftest import ASSETS
 from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.onnx.onnx_import import ONNX
@@ -25,7 +25,6 @@ from zoolens.testing import models
 onnx = pytest.importorskip("onnx")
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[6] / "shared" / "assets")
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 

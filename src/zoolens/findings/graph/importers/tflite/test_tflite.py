@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zoolens.base.errors import ModelError
+from zoolens.conftest import ASSETS
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.tflite.operator_names import operator_name
 from zoolens.findings.graph.importers.tflite.tflite_import import TFLITE, _check
@@ -21,7 +21,6 @@ from zoolens.findings.graph.reference.interpreter import run
 from zoolens.inventory.runtimes.litert.tflite_file import TfliteGraph, TfliteOperator, TfliteTensor, read_graph
 from zoolens.inventory.zoos.demo import MODELS_FOLDER
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[6] / "shared" / "assets")
 CLASSIFIERS = sorted([*ASSETS.glob("imagenet/tflite/*.tflite"), *ASSETS.glob("cifar10/mlperf_tiny/*.tflite")])
 needs_assets = pytest.mark.skipif(not CLASSIFIERS, reason="the reference assets are not here")
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoolens.conftest import ASSETS
 from zoolens.contrib.crossedwires.trials import read_published
 from zoolens.training.crosstrain.study.analysis.analysis_tables import most_apart
 from zoolens.training.crosstrain.study.analysis.collapsed import batch_mean_accuracies, correct_counts, flag
 from zoolens.training.crosstrain.training.trials import Study, TrainedSide, Trial
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[7] / "shared" / "assets")
 LABELS = np.random.default_rng(0).integers(0, 4, 103)
 
 runs = st.tuples(st.integers(1, 120), st.integers(1, 60), st.integers(0, 2**31))

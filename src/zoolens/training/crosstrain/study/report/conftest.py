@@ -1,16 +1,12 @@
 """Hand-made studies, and the published one where the assets are."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from zoolens.conftest import ASSETS
 from zoolens.contrib.crossedwires.trials import read_published
 from zoolens.training.crosstrain.training.trials import Study, TrainedSide, Trial
 
-REPO = Path(__file__).parents[6]
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or REPO.parent / "shared" / "assets")
 EVIL = "<script>alert(1)</script>"
 
 
