@@ -29,33 +29,24 @@ DRAWN_REPEATS: Final = 40  # of a network that draws random numbers, of which fe
 
 @dataclass(frozen=True)
 class PortAgreement:
-    """`error`: how far an output is apart, relative to the larger; `floor`: how far rounding alone moves it. Of all
-    inputs and outputs these are the figures of the one that is farthest beyond its floor.
+    """How far the answers of both are apart. Of all inputs and outputs `error` and `floor` are those of the one that is
+    farthest beyond its floor."""
 
-    `first`: where they part at all; `beyond`: where by more than the floor of the outputs; `behind`: where they part
-    next, given equal answers of the unknown layer that is the first; `layers`: why the layers could not be compared,
-    where they could not; `borders`: unknown layers, by what they are given and what they answer. `random`: the sides
-    that answer the same input with other numbers each time; `drawing`: those that draw random numbers, of which nothing
-    was seen in their answers. `batch`: the answers to all inputs at once; None where they were not asked for. `forms`:
-    what outputs have other axes in B than in A, which their numbers do not show. `branches`: decisions of a network's
-    code that fell the same way for every input.
-    """
-
-    error: float
-    floor: float
+    error: float  # how far an output is apart, relative to the larger
+    floor: float  # how far rounding alone moves it
     why: str = "value"
-    first: Parting | None = None
-    beyond: Parting | None = None
-    behind: Parting | None = None
-    borders: tuple[Border, ...] = ()
-    layers: str = ""
-    random: tuple[str, ...] = ()
-    drawing: tuple[str, ...] = ()
+    first: Parting | None = None  # where they part at all
+    beyond: Parting | None = None  # where they part by more than the floor of the outputs
+    behind: Parting | None = None  # where they part next, given equal answers of the unknown layer that is the first
+    borders: tuple[Border, ...] = ()  # unknown layers, by what they are given and what they answer
+    layers: str = ""  # why the layers could not be compared, where they could not
+    random: tuple[str, ...] = ()  # the sides that answer the same input with other numbers each time
+    drawing: tuple[str, ...] = ()  # those that draw random numbers, of which nothing was seen in their answers
     compared: int = 0
     inputs: int = 0
-    batch: BatchAnswers | None = None
-    forms: tuple[str, ...] = ()
-    branches: tuple[Gap, ...] = ()
+    batch: BatchAnswers | None = None  # the answers to all inputs at once; None where they were not asked for
+    forms: tuple[str, ...] = ()  # what outputs have other axes in B than in A, which their numbers do not show
+    branches: tuple[Gap, ...] = ()  # decisions of a network's code that fell the same way for every input
 
     @property
     def agree(self) -> bool | None:

@@ -37,14 +37,12 @@ class JudgedOutput:
 
 @dataclass(frozen=True)
 class BatchAnswers:
-    """`size`: inputs of the batch. `worst`: the output that is farthest beyond its floor; None where a side refused the
-    batch. `mixing`: the sides whose answer to an input depends on the others of its batch; `refusing`: the sides that
-    take no such batch."""
+    """What several inputs in one batch show beyond each of them alone."""
 
-    size: int
-    worst: JudgedOutput | None
-    mixing: tuple[str, ...] = ()
-    refusing: tuple[str, ...] = ()
+    size: int  # inputs of the batch
+    worst: JudgedOutput | None  # the output that is farthest beyond its floor; None where a side refused the batch
+    mixing: tuple[str, ...] = ()  # the sides whose answer to an input depends on the others of its batch
+    refusing: tuple[str, ...] = ()  # the sides that take no such batch
 
     @property
     def differ(self) -> bool:

@@ -43,16 +43,16 @@ class Parting:
 
 @dataclass(frozen=True)
 class Border:
-    """An unknown layer of A and one of B, live. `inputs`: how far apart in float64 what they are given is, everything
-    before them that is unknown having answered alike, or NaN where it is not known; `floor`: how far rounding alone
-    moves A's answer."""
+    """An unknown layer of A and one of B, live."""
 
     a: str
     b: str
     op: str
+    # How far apart in float64 what they are given is, everything before them that is unknown having answered alike; NaN
+    # where it is not known.
     inputs: float
     answers: float
-    floor: float
+    floor: float  # how far rounding alone moves A's answer
 
     @property
     def agree(self) -> bool | None:
@@ -64,14 +64,13 @@ class Border:
 
 @dataclass(frozen=True)
 class LayerValues:
-    """`partings`: aligned layers that differ, in A's order; `compared`: of how many; `stopped`: why no more could be
-    compared; `wrong`: why nothing may be told from the layers."""
+    """Aligned layers of both, beside each other."""
 
-    partings: tuple[Parting, ...] = ()
+    partings: tuple[Parting, ...] = ()  # those that differ, in A's order
     borders: tuple[Border, ...] = ()
-    compared: int = 0
-    stopped: str = ""
-    wrong: str = ""
+    compared: int = 0  # of how many
+    stopped: str = ""  # why no more could be compared
+    wrong: str = ""  # why nothing may be told from the layers
 
 
 @dataclass(frozen=True)

@@ -27,17 +27,16 @@ from zoolens.training.port.judgement import check_verdict
 
 @dataclass(frozen=True, repr=False)
 class Check(Result):
-    """`training`: differences that only training sees; `agreement` is with A's weights in both; `notes`: sentences
-    about what had to be assumed."""
+    """Whether two networks are the same, and what was compared."""
 
     names: tuple[str, str]
     frameworks: tuple[str, str]
     versions: tuple[Mapping[str, str], Mapping[str, str]]
     diff: Diff
-    training: tuple[Item, ...]
+    training: tuple[Item, ...]  # differences that only training sees
     map: ParameterMap
-    agreement: PortAgreement
-    notes: tuple[str, ...] = ()
+    agreement: PortAgreement  # with A's weights in both
+    notes: tuple[str, ...] = ()  # sentences about what had to be assumed
 
     @cached_property
     def verdict(self) -> Verdict:

@@ -27,15 +27,14 @@ _NAMED: Final = 4
 
 @dataclass(frozen=True, repr=False)
 class Moved(Result):
-    """`written`: the file, or None where the answers differ and nothing was written; `notes`: sentences about what had
-    to be assumed."""
+    """What came of moving A's weights into B."""
 
     names: tuple[str, str]
     diff: Diff
     map: ParameterMap
     agreement: PortAgreement
-    written: Path | None
-    notes: tuple[str, ...] = ()
+    written: Path | None  # None: the answers differ, and nothing was written
+    notes: tuple[str, ...] = ()  # sentences about what had to be assumed
 
     @cached_property
     def verdict(self) -> Verdict:

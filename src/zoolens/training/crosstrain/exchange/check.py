@@ -26,10 +26,10 @@ MAX_SHOWN: Final = 100
 
 @dataclass(frozen=True, repr=False)
 class Check(Result):
-    """`problems`: one sentence each; none: the folder is in order. `counts`: of trials, sides and so on."""
+    """Whether a folder that others can use is in order."""
 
-    problems: tuple[str, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()  # one sentence each; none: the folder is in order
+    counts: Mapping[str, int] = field(default_factory=dict)  # of trials, sides and so on
 
     @property
     def fine(self) -> bool:

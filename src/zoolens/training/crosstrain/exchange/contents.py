@@ -57,18 +57,17 @@ class StudyFile(RecipePart):
 
 @dataclass(frozen=True)
 class ExportedSide:
-    """A side, and what the store knows of it beside. `told`: the semantics its trainer was given; `recipe` None: a
-    claim of somebody who gave none. `weights`: where they lie, if they were kept."""
+    """A side, and what the store knows of it beside."""
 
     side: TrainedSide
-    recipe: Recipe | None
-    told: Semantics
+    recipe: Recipe | None  # None: a claim of somebody who gave none
+    told: Semantics  # the semantics that its trainer was given
     versions: Mapping[str, str]
     parameters: int | None = None
     steps: int | None = None
     epoch_seconds: tuple[float | None, ...] = ()
     answers: Answers | None = None
-    weights: Path | None = None
+    weights: Path | None = None  # where they lie, if they were kept
 
 
 @dataclass(frozen=True)

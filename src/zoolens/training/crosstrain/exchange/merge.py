@@ -46,11 +46,11 @@ class SubmissionRefused(ZoolensError):
 
 @dataclass(frozen=True, repr=False)
 class Merged(Result):
-    """`written`: trials that are new in the store; `kept`: those that were there, just so."""
+    """What came of merging a folder into a store."""
 
     study: str
-    written: int
-    kept: int
+    written: int  # trials that are new in the store
+    kept: int  # those that were there, just so
 
 
 def import_study(store: Store | str | Path | None, folder: Path | str) -> Study:

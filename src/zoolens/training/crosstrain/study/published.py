@@ -24,11 +24,11 @@ Verdict = Literal["matches", "differs"]
 
 @dataclass(frozen=True)
 class Imported:
-    """`written`: trials that are new in the store; `kept`: those that were there."""
+    """What came of importing published studies."""
 
     studies: tuple[str, ...]
-    written: int
-    kept: int
+    written: int  # trials that are new in the store
+    kept: int  # those that were there
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,17 @@ from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 
 @dataclass(frozen=True)
 class SidePair:
-    """`difference`: accuracy of b minus that of a. `only_a`: samples that only a has right; where answers or labels
-    were not kept, neither these nor the interval and p-value (exact McNemar) are known."""
+    """How far two sides of a trial are apart."""
 
     a: str
     b: str
-    difference: float
+    difference: float  # accuracy of b minus that of a
     churn: float | None = None
+    # Where answers or labels were not kept, none of the following is known.
     low: float | None = None
     high: float | None = None
-    p_value: float | None = None
-    only_a: int | None = None
+    p_value: float | None = None  # exact McNemar
+    only_a: int | None = None  # samples that only a has right
     only_b: int | None = None
 
 

@@ -31,14 +31,13 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True)
 class Reported:
-    """`paper`: of a published study, what of the paper it reproduces; None: of any other. `repeats`: trials that are
-    left out, see `without_repeats`."""
+    """The files of a report, and what it found."""
 
     study: Study
     files: tuple[Path, ...]
     flags: tuple[Flag, ...]
-    paper: PaperComparison | None
-    repeats: int = 0
+    paper: PaperComparison | None  # of a published study, what of the paper it reproduces; None: of any other
+    repeats: int = 0  # trials that are left out, see `without_repeats`
 
 
 def report_study(

@@ -34,12 +34,12 @@ class Dimension(RecipePart):
 
 
 class Search(RecipePart):
-    """`split`: the dimensions that HyperSpace halves (2^D overlapping subspaces); None: all ranges, () : none.
-    `overlap` is φ. `initial`: designed points in each subspace before the sampler takes over."""
+    """How a space of hyperparameters is searched."""
 
+    # The dimensions that HyperSpace halves (2^D overlapping subspaces); None: all ranges, () : none.
     split: tuple[str, ...] | None = ()
-    overlap: float = Field(default=0.25, ge=0, lt=1)
-    initial: int = Field(default=5, ge=1)
+    overlap: float = Field(default=0.25, ge=0, lt=1)  # φ
+    initial: int = Field(default=5, ge=1)  # designed points in each subspace before the sampler takes over
     design: Literal["halton", "published"] = "halton"
     sampler: Literal["gp", "design"] = "gp"
     trials: int = Field(default=20, ge=1, description="in all subspaces together")

@@ -18,28 +18,26 @@ _DEVICE: Final = re.compile(r"cpu|cuda(?::([0-9]{1,4}))?")
 
 
 class Job(BaseModel):
-    """`semantics`: the recipe's, with what is switched for this side alone. `data`: a folder with train_x.npy,
-    train_y.npy, test_x.npy, test_y.npy (images uint8 N×H×W×C, labels int32). `weights`: initial weights (safetensors,
-    names and layout of `network`), None: the side makes its own from the seed. `output`: a folder of this job's own.
-
-    `capture`: steps (counted from 1) at which the state is written to capture-STEP.safetensors: `activation/LAYER`
-    and `gradient/TENSOR` of that step, then after its update `tensor/TENSOR`, `first/TENSOR`, `second/TENSOR`,
-    `average/TENSOR` (the optimizer's slots, raw: momentum or first moment, mean or sum of squares, and the average
-    gradient of a centred RMSprop) and `statistic/TENSOR` of norms, and `loss`. Training ends after the last capture.
-    """
+    """One side to be trained, as its process is told."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     recipe: Recipe
     framework: str
-    semantics: Semantics
+    semantics: Semantics  # the recipe's, with what is switched for this side alone
+    # A folder with train_x.npy, train_y.npy, test_x.npy, test_y.npy (images uint8 N×H×W×C, labels int32).
     data: Path
-    output: Path
+    output: Path  # a folder of this job's own
+    # Initial weights (safetensors, names and layout of `network`); None: the side makes its own from the seed.
     weights: Path | None = None
     loop: LoopKind = "compiled"
     device: str = "cpu"
     threads: int | None = None
     keep_weights: bool = False
+    # Steps (counted from 1) at which the state is written to capture-STEP.safetensors: `activation/LAYER` and
+    # `gradient/TENSOR` of that step, then after its update `tensor/TENSOR`, `first/TENSOR`, `second/TENSOR`,
+    # `average/TENSOR` (the optimizer's slots, raw: momentum or first moment, mean or sum of squares, and the average
+    # gradient of a centred RMSprop) and `statistic/TENSOR` of norms, and `loss`. Training ends after the last capture.
     capture: tuple[int, ...] = ()
 
     @property

@@ -125,14 +125,14 @@ class Schedule(RecipePart):
 
 
 class Recipe(RecipePart):
-    """`mode`: "library" builds what each library's user gets: torchvision's or keras.applications' own network for the
-    large architectures, each framework's own default layers for the small ones; "aligned" builds one definition with
-    the same semantics in each. `semantics` fixes single ones in either mode (not in a network that a library ships).
-    `weights`: "shared" gives all sides the same initial file."""
+    """Everything that decides how a network is trained."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
     architecture: str = Field(min_length=1, max_length=60)
+    # "library" builds what each library's user gets: torchvision's or keras.applications' own network for the large
+    # architectures, each framework's own default layers for the small ones; "aligned" builds one definition with the
+    # same semantics in each.
     mode: Literal["library", "aligned"] = "aligned"
     dataset: str = Field(default="fashion-mnist", max_length=4096, description="see data.py")
     train_limit: int | None = Field(default=None, ge=1, le=MAX_LIMIT)
@@ -149,10 +149,11 @@ class Recipe(RecipePart):
     batch_size: int = Field(ge=1, le=MAX_BATCH)
     epochs: int = Field(ge=1, le=MAX_EPOCHS)
     seed: int = Field(default=0, ge=0, lt=1 << 31)
-    weights: Literal["own", "shared"] = "own"
+    weights: Literal["own", "shared"] = "own"  # "shared" gives all sides the same initial file
     order: Literal["shared", "own"] = "shared"
     augmentation: Augmentation = "none"
     precision: Literal["float32", "tf32", "bfloat16", "float64"] = "float32"
+    # Fixes single ones in either mode, not in a network that a library ships.
     semantics: Semantics = Field(default_factory=Semantics)
 
     @property

@@ -32,19 +32,16 @@ _FUNCTION: Final = re.compile(r".+\.py:\w+|\w+(\.\w+)*:\w+", re.DOTALL)
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """What is to be recorded, and how much of it.
+    """What is to be recorded, and how much of it."""
 
-    `data`: `file.py:function` or `module:function`, or in Python arrays, a function that makes a generator, a
-    DataLoader, a tf.data.Dataset. `test_data`: the held-out part, in the same ways, where `data` has none.
-    `limit`: bytes of the recording.
-    """
-
+    # `file.py:function` or `module:function`, or in Python arrays, a function that makes a generator, a DataLoader, a
+    # tf.data.Dataset.
     data: Any
     inputs: Sequence[InputShape]
     plan: RecordingPlan
-    test_data: Any = None
+    test_data: Any = None  # the held-out part, in the same ways, where `data` has none
     order: ChannelOrder | None = None
-    limit: int = LIMIT
+    limit: int = LIMIT  # bytes of the recording
     timeout: float = TIMEOUT
 
 

@@ -27,18 +27,18 @@ Description = dict[str, Any]  # JSON; "kind" is one of `source_reopening`
 
 
 class BatchSource(ABC):
-    """`target_kind`: "one-hot" rows and "probabilities" (smoothed or mixed classes) have their largest number at the
-    class; "numbers" have no class. `classes`: how many classes there are; None: targets are numbers. `samples` and
-    `steps`: of the first epoch. `fingerprint`: of the content, with all that decides about the order."""
+    """Batches that are the same for whoever reads them."""
 
     kind: ClassVar[str]
     name: str  # for people
+    # "one-hot" rows and "probabilities" (smoothed or mixed classes) have their largest number at the class; "numbers"
+    # have no class.
     target_kind: TargetKind = "classes"
-    classes: int | None
-    samples: int
-    steps: int
+    classes: int | None  # how many there are; None: targets are numbers
+    samples: int  # of the first epoch
+    steps: int  # of the first epoch
     held_out_samples: int
-    fingerprint: str
+    fingerprint: str  # of the content, with all that decides about the order
     batch: int | None = None  # samples of a step, where all but the last have the same
 
     @abstractmethod

@@ -37,11 +37,11 @@ class _Model(BaseModel):
 
 
 class RecordedInput(_Model):
-    """`shape`: as `--input` has it, channels first. `order`: that of the recorded arrays; None where there is none."""
+    """One input of the networks, as it was recorded."""
 
-    shape: tuple[PositiveInt, ...]
+    shape: tuple[PositiveInt, ...]  # as `--input` has it, channels first
     kind: Literal["float", "int"]
-    order: ChannelOrder | None
+    order: ChannelOrder | None  # that of the recorded arrays; None where there is none
 
     @property
     def recorded_shape(self) -> tuple[int, ...]:
@@ -49,12 +49,12 @@ class RecordedInput(_Model):
 
 
 class RecordedTargets(_Model):
-    """`shape`: of one sample's target. `classes`: the largest class that occurs, plus one."""
+    """The targets, as they were recorded."""
 
-    shape: tuple[PositiveInt, ...]
+    shape: tuple[PositiveInt, ...]  # of one sample's target
     dtype: Literal["int64", "float32"]
     kind: TargetKind
-    classes: PositiveInt | None
+    classes: PositiveInt | None  # the largest class that occurs, plus one
 
 
 class SampleBlock(_Model):

@@ -26,23 +26,21 @@ _MOST: Final = 4096  # samples that are looked at to say how two streams differ
 
 @dataclass(frozen=True)
 class StreamFinding:
-    """`kind`: what parts: batches, order, inputs, targets, augmentation, form. `different`: False where it is told and
-    is no difference in what the networks are given."""
+    """One way in which two streams part."""
 
-    kind: str
+    kind: str  # what parts: batches, order, inputs, targets, augmentation, form
     text: str
-    different: bool = True
+    different: bool = True  # False where it is told and is no difference in what the networks are given
 
 
 @dataclass(frozen=True)
 class StreamComparison:
-    """`batches` and `samples`: of the first epoch, in A and B. `first`: the number of its first batch that parts, from
-    1; None: there is none."""
+    """Two data pipelines beside each other."""
 
     names: tuple[str, str]
-    batches: tuple[int, int]
-    samples: tuple[int, int]
-    first: int | None
+    batches: tuple[int, int]  # of the first epoch, in A and B
+    samples: tuple[int, int]  # of the first epoch, in A and B
+    first: int | None  # the number of the first batch that parts, from 1; None: there is none
     findings: tuple[StreamFinding, ...]
     coverage: Coverage
 

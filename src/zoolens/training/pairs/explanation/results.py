@@ -22,16 +22,14 @@ class Switch:
 
 @dataclass(frozen=True)
 class Verification:
-    """Under fresh seeds: the pair as it was, and with the culprits fixed on one side (`side`, "a" or "b") to the
-    other's values. `gained`: by how much the gap became smaller. `closed`: there was one, it became smaller, and what
-    is left reaches down to what seeds alone show."""
+    """The pair under fresh seeds: as it was, and with the culprits fixed on one side to the other's values."""
 
     culprits: tuple[str, ...]
-    side: str
+    side: str  # the one that is fixed, "a" or "b"
     before: SeedNoise
     after: SeedNoise
-    gained: Estimate
-    closed: bool
+    gained: Estimate  # by how much the gap became smaller
+    closed: bool  # there was a gap, it became smaller, and what is left reaches down to what seeds alone show
 
     @property
     def shown(self) -> bool:
@@ -46,14 +44,13 @@ class Verification:
 
 @dataclass(frozen=True)
 class Explained:
-    """`shares` are of all players, the largest first; `unassigned`: what a fraction leaves to no single player.
-    `interactions`: those above noise, of `looked_at`. `cells`: accuracies over the seeds, by the players at b's value,
-    also of cells that are no part of the design."""
+    """A gap, shared out."""
 
     design: Design
-    shares: tuple[ShapleyShare, ...]
-    unassigned: ShapleyShare | None
+    shares: tuple[ShapleyShare, ...]  # of all players, the largest first
+    unassigned: ShapleyShare | None  # what a fraction leaves to no single player
     switches: tuple[Switch, ...]
-    interactions: tuple[Interaction, ...]
+    interactions: tuple[Interaction, ...]  # those above noise, of `looked_at`
     looked_at: int
+    # Accuracies over the seeds, by the players at b's value, also of cells that are no part of the design.
     cells: dict[tuple[str, ...], tuple[float, ...]]

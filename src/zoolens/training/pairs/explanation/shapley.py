@@ -17,12 +17,11 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ShapleyShare:
-    """`points`: the part of the gap b − a, in accuracy; `share`: of the whole; its interval is Fieller's, None where
-    the gap may be 0."""
+    """The part of a gap that is due to one player."""
 
     name: str
-    points: Estimate
-    share: Estimate
+    points: Estimate  # the part of the gap b − a, in accuracy
+    share: Estimate  # of the whole; its interval is Fieller's, None where the gap may be 0
 
 
 @dataclass(frozen=True)

@@ -93,17 +93,15 @@ class Unmatched:
 
 @dataclass(frozen=True)
 class ParameterMap:
-    """`only_a` and `only_b` have what is not moved; `unused` are tensors that lead to no output, by side. `sums`:
-    second biases of A that go into B's only one; `added`: second biases of B where A has one, with
-    the first ones of B."""
+    """Which tensor of A becomes which tensor of B."""
 
     moves: tuple[Move, ...]
-    only_a: tuple[Unmatched, ...]
-    only_b: tuple[Unmatched, ...]
-    unused: tuple[tuple[str, ...], tuple[str, ...]] = field(default=((), ()))
+    only_a: tuple[Unmatched, ...]  # not moved
+    only_b: tuple[Unmatched, ...]  # nothing is moved to them
+    unused: tuple[tuple[str, ...], tuple[str, ...]] = field(default=((), ()))  # tensors that lead to no output, by side
     folds: tuple[Fold, ...] = ()
-    sums: tuple[BiasSum, ...] = ()
-    added: tuple[BiasSum, ...] = ()
+    sums: tuple[BiasSum, ...] = ()  # second biases of A that go into B's only one
+    added: tuple[BiasSum, ...] = ()  # second biases of B where A has one, with the first ones of B
 
     @property
     def complete(self) -> bool:

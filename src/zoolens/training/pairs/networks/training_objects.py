@@ -21,16 +21,15 @@ UNITS: Final = ("epoch", "step")
 
 @dataclass
 class TrainingObjects:
-    """Live objects; switching a setting may replace one. `network`: a torch.nn.Module, a keras.Model, or a JAX function
-    with its parameters. `clip_norm`: of all gradients together. None: nothing was given beside the network, and a Keras
-    model that is compiled has its own."""
+    """Live objects; switching a setting may replace one. None: nothing was given beside the network, and a Keras model
+    that is compiled has its own."""
 
-    network: Any
+    network: Any  # a torch.nn.Module, a keras.Model, or a JAX function with its parameters
     optimizer: Any = None
     loss: Any = None
     scheduler: Any = None
     scheduler_unit: Literal["epoch", "step"] = "epoch"
-    clip_norm: float | None = None
+    clip_norm: float | None = None  # of all gradients together
     clip_value: float | None = None
     precision: str | None = None
     regularisation: Callable[..., Any] | None = None

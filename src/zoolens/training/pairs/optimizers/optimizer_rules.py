@@ -34,19 +34,20 @@ _NAMES: Final = ("sgd", "adam", "adamw", "rmsprop", "adagrad", "lion")
 
 @dataclass(frozen=True)
 class OptimizerRule:
-    """`name`: that of recipes, or the class's own where we do not know its rule, and then `semantics` says nothing.
-    `constants` are under the names of recipes where those have one; None: it has no such setting switched on.
-    `varied`: names of constants that differ between groups of parameters, of which the first group's are given (of
-    weight decays the largest, since a group that is spared may come first), and a weight decay that Keras does not
-    apply to every variable. `by_group`: the values of the former in each group.
-    `schedule`: the class of a learning rate that is no number, with the rate of the next step in `constants`."""
+    """What a live optimizer does at a step."""
 
-    name: str
+    name: str  # that of recipes, or the class's own where we do not know its rule
     known: bool
+    # Under the names of recipes where those have one; None: it has no such setting switched on.
     constants: Mapping[str, Any]
-    semantics: Semantics
+    semantics: Semantics  # says nothing where the rule is not known
+    # Names of constants that differ between groups of parameters, of which the first group's are given (of weight
+    # decays the largest, since a group that is spared may come first), and a weight decay that Keras does not apply to
+    # every variable.
     varied: tuple[str, ...] = ()
+    # The class of a learning rate that is no number; `constants` has the rate of the next step.
     schedule: str | None = None
+    # The values of those of `varied` in each group of parameters.
     by_group: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 

@@ -27,14 +27,13 @@ _LARGEST: Final = 1e6  # of gradients that clipping is looked for with
 
 @dataclass(frozen=True)
 class FittedOptimizer:
-    """`rules`: of each tensor, with the learning rate of the first step. `rates`: of the first steps, for the first
-    tensor. `shares`: how large the learning rate of each tensor is beside that of the first one."""
+    """The rule that predicts the steps of an optimizer."""
 
-    rules: tuple[UpdateRule, ...]
+    rules: tuple[UpdateRule, ...]  # of each tensor, with the learning rate of the first step
     clipping: Clipping
     accumulation: int
-    rates: tuple[float, ...]
-    shares: tuple[float, ...]
+    rates: tuple[float, ...]  # of the first steps, for the first tensor
+    shares: tuple[float, ...]  # how large the learning rate of each tensor is beside that of the first one
 
 
 def fitted(prober: Prober) -> FittedOptimizer:

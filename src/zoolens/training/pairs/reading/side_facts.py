@@ -33,8 +33,7 @@ class LayerFact(Fact):
 
 
 class Drawn(Fact):
-    """A learned tensor as it was freshly drawn. `square`: mean of its squares; `bound`: largest absolute value.
-    `constant` is its only value, if it has but one. `declared`: the initialiser's own name, where the layer has one."""
+    """A learned tensor as it was freshly drawn."""
 
     layer: str
     kind: str  # conv, dense, norm
@@ -42,22 +41,20 @@ class Drawn(Fact):
     fan_in: int
     fan_out: int
     count: int
-    square: float
-    bound: float
-    constant: float | None = None
-    declared: str | None = None
+    square: float  # mean of its squares
+    bound: float  # largest absolute value
+    constant: float | None = None  # its only value, if it has but one
+    declared: str | None = None  # the initialiser's own name, where the layer has one
 
 
 class NormFact(Fact):
-    """`kept`: share of the old statistics that a training step leaves, measured on a copy of the layer; `divisor`:
-    what the running variance divides by, "n" or "n - 1". `cumulative`: the statistics are the means of all steps, so
-    that `kept` is that of the first one only."""
+    """What a batch norm does."""
 
     layer: str
     epsilon: float
-    kept: float
-    divisor: str
-    cumulative: bool = False
+    kept: float  # share of the old statistics that a step leaves, measured on a copy of the layer
+    divisor: str  # what the running variance divides by, "n" or "n - 1"
+    cumulative: bool = False  # the statistics are the means of all steps, so that `kept` is that of the first one only
 
     @property
     def keeps(self) -> str:
@@ -66,17 +63,16 @@ class NormFact(Fact):
 
 
 class OptimizerFact(Fact):
-    """`constants`: defaults under common names. `epsilon_acts`: by step, how many times its declared size epsilon acts
-    beside the corrected root of the second moment. `weight_decay`, `momentum`, `nesterov`: what these do, in words;
-    `epsilon`: where RMSprop and Adagrad add it. None: it has no such thing."""
+    """An optimizer with its defaults. None: it has no such thing."""
 
     name: str
-    constants: dict[str, float | bool]
+    constants: dict[str, float | bool]  # defaults under common names
+    # By step, how many times its declared size epsilon acts beside the corrected root of the second moment.
     epsilon_acts: dict[int, float] = Field(default_factory=dict)
-    weight_decay: str
-    momentum: str | None = None
-    epsilon: str | None = None
-    nesterov: str | None = None
+    weight_decay: str  # what it does, in words
+    momentum: str | None = None  # what it does, in words
+    epsilon: str | None = None  # where RMSprop and Adagrad add it
+    nesterov: str | None = None  # what it does, in words
 
 
 class LossFact(Fact):
@@ -89,13 +85,12 @@ class LossFact(Fact):
 
 
 class BehaviourFact(Fact):
-    """What something does that has no layers, found by running it. `kind`: of the finding; `subject`: what is compared,
-    such as "binary cross-entropy"; `name`: what it is called there; `does`: question -> answer."""
+    """What something does that has no layers, found by running it."""
 
-    kind: str
-    subject: str
-    name: str
-    does: dict[str, str]
+    kind: str  # of the finding
+    subject: str  # what is compared, such as "binary cross-entropy"
+    name: str  # what it is called there
+    does: dict[str, str]  # question -> answer
 
 
 class PaddingFact(Fact):

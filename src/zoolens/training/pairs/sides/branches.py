@@ -23,12 +23,11 @@ _SIZES: Final = (1e-3, 0.1, 1.0, 10.0, 1e3)  # of inputs: thresholds in code are
 
 @dataclass(frozen=True)
 class Branches:
-    """`inputs`: those that take branches which no earlier one took. `chosen`: sentences about decisions that were
-    seen; `missed`: decisions that fell the same way for every input that was tried."""
+    """Which ways the code of both networks takes."""
 
-    inputs: tuple[list[Array], ...] = ()
-    chosen: tuple[str, ...] = ()
-    missed: tuple[Gap, ...] = ()
+    inputs: tuple[list[Array], ...] = ()  # those that take branches which no earlier one took
+    chosen: tuple[str, ...] = ()  # sentences about decisions that were seen
+    missed: tuple[Gap, ...] = ()  # decisions that fell the same way for every input that was tried
 
 
 def branches(sides: Sequence[PortSide], fed: Sequence[Sequence[Array]], *, search: bool = True) -> Branches:

@@ -28,12 +28,12 @@ _CONTAINERS: Final = frozenset({"Sequential", "ModuleList", "ModuleDict"})
 
 @dataclass(frozen=True)
 class Draft:
-    """`code` is the whole file. `todos`: what its reader has to write. `notes`: what else the draft does not have."""
+    """A first draft of a port."""
 
     framework: str
-    code: str
-    todos: tuple[Todo, ...]
-    notes: tuple[str, ...]
+    code: str  # the whole file
+    todos: tuple[Todo, ...]  # what its reader has to write
+    notes: tuple[str, ...]  # what else the draft does not have
     blocks: int
 
     @property

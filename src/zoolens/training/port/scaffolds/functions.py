@@ -28,13 +28,13 @@ class Argument:
 
 @dataclass
 class Function:
-    """A block as a function. `names`: what its layers are called in it, one for each step; `labels`: what they are."""
+    """A block as a function."""
 
     block: CodeBlock
     name: str
     arguments: list[Argument] = field(default_factory=list)
-    names: list[tuple[str, ...]] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
+    names: list[tuple[str, ...]] = field(default_factory=list)  # what its layers are called in it, one for each step
+    labels: list[str] = field(default_factory=list)  # what they are
 
     def argument_of(self, slot: int) -> str | None:
         return next((argument.name for argument in self.arguments if slot in argument.slots), None)

@@ -17,11 +17,11 @@ _RAW_VIEWS: Final = NOISE | {"reshape", "flatten", "transpose"}
 
 @dataclass(frozen=True)
 class PlainGraph:
-    """`homes`: the canonical node of each node. `unplaced`: dropout layers of the source that have no known place."""
+    """A graph whose nodes the code can be written from."""
 
     graph: Graph
-    homes: Mapping[str, str]
-    unplaced: tuple[str, ...]
+    homes: Mapping[str, str]  # the canonical node of each node
+    unplaced: tuple[str, ...]  # dropout layers of the source that have no known place
 
 
 def plain_graph(graph: Graph, raw: Graph, origins: Mapping[str, Origin], dropouts: Iterable[LayerFact]) -> PlainGraph:

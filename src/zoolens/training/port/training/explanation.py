@@ -39,26 +39,22 @@ _VERIFYING: Final = 3  # arms of the verification at most: both sides, and one o
 
 @dataclass(frozen=True)
 class PortExplanation:
-    """`players`: what differs and was switched; `fixed`: what differs and was not, with the reason. `explained` is None
-    where there is no gap beyond seed noise or nothing to switch, `verification` where no player has a share worth it.
-    `planned`: how many trainings the whole explanation takes; `trained`: how many there were now, beside those that
-    were `kept` in the store from before. `lost`: trainings whose loss was not finite any more; `left_out`: seeds under
-    which one of the design was lost, which do not count in it."""
+    """Which settings make the gap between two trainings, and how much of it each."""
 
     names: tuple[str, str]
-    players: tuple[SettingDifference, ...]
-    fixed: tuple[tuple[SettingDifference, str], ...]
+    players: tuple[SettingDifference, ...]  # what differs and was switched
+    fixed: tuple[tuple[SettingDifference, str], ...]  # what differs and was not, with the reason
     structure: tuple[str, ...]
     pair: SeedNoise
     seeds: tuple[int, ...]
     steps: int
-    planned: int
-    trained: int
-    kept: int
-    explained: Explained | None = None
-    verification: Verification | None = None
-    lost: tuple[LostArm, ...] = ()
-    left_out: tuple[int, ...] = ()
+    planned: int  # how many trainings the whole explanation takes
+    trained: int  # how many there were now
+    kept: int  # how many were in the store from before
+    explained: Explained | None = None  # None: there is no gap beyond seed noise, or nothing to switch
+    verification: Verification | None = None  # None: no player has a share worth it
+    lost: tuple[LostArm, ...] = ()  # trainings whose loss was not finite any more
+    left_out: tuple[int, ...] = ()  # seeds under which one of the design was lost, which do not count in it
 
     @property
     def verdict(self) -> Verdict:

@@ -45,9 +45,7 @@ MAX_SEED: Final = (1 << 31) - 1  # numpy and frameworks take 32 bits, some of th
 
 @dataclass(frozen=True, repr=False)
 class PairedTraining(Result):
-    """`measure`: "accuracy", "held-out loss" or "training loss", of which `noise` has the difference, B − A; None where
-    no seed has both sides. `differences`: settings of the live objects that are not the same, or not known of one.
-    `notes`: sentences."""
+    """Two networks trained in pairs, and how far apart they come out."""
 
     names: tuple[str, str]
     frameworks: tuple[str, str]
@@ -61,11 +59,12 @@ class PairedTraining(Result):
     headline: str
     same_structure: bool
     seeds: tuple[SeedPair, ...]
-    measure: str
-    noise: SeedNoise | None
+    measure: str  # "accuracy", "held-out loss" or "training loss"
+    noise: SeedNoise | None  # of the measure, B − A; None where no seed has both sides
     settings: tuple[Mapping[str, Any], Mapping[str, Any]]
+    # Settings of the live objects that are not the same, or not known of one.
     differences: tuple[SettingDifference, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # sentences
     coverage: Coverage = field(default_factory=Coverage)
     streams: StreamComparison | None = None  # of two data pipelines
     own_data: bool = False  # each side was trained on its own

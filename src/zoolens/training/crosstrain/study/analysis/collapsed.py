@@ -25,13 +25,13 @@ Labels = NDArray[Any]
 
 @dataclass(frozen=True)
 class Flag:
-    """A side that answers one class always. `classes`: which it may be. `evidence`: "answers" were counted; "batch
-    means" equal the constant predictor's; "class share" only means that as many are right as a class has, which is
-    possible without being constant."""
+    """A side that answers one class always."""
 
     trial: str
     framework: str
-    classes: tuple[int, ...]
+    classes: tuple[int, ...]  # which it may be
+    # "answers" were counted; "batch means" equal the constant predictor's; "class share" only means that as many are
+    # right as a class has, which is possible without being constant.
     evidence: Literal["answers", "batch means", "class share"]
     accuracy: float | None
     error: float = 0.0  # distance from the constant predictor's accuracy

@@ -36,12 +36,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class InputInteraction:
-    """`h`: Friedman's H, the share (0 … 1) of the two-way dependence that is not the sum of both one-way ones.
-    `strength`: the same part as a root mean square in units of the target; a large H of a weak pair is nothing."""
+    """How two inputs act together."""
 
     inputs: tuple[SurrogateInput, SurrogateInput]
-    h: float
-    strength: float
+    h: float  # Friedman's H: the share (0 … 1) of the two-way dependence that is not the sum of both one-way ones
+    strength: float  # the same part as a root mean square in units of the target; a large H of a weak pair is nothing
 
 
 @dataclass(frozen=True)

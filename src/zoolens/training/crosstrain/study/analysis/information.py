@@ -53,26 +53,25 @@ class Single:
 
 @dataclass(frozen=True)
 class Joint:
-    """What two say together. `synergy`: beyond the sum of what each says alone (below zero: they say the same);
-    `synergy_chance`: what counting alone makes of it."""
+    """What two say together."""
 
     names: tuple[str, str]
     nats: float
     chance: float
     p_value: float
-    synergy: float
-    synergy_chance: float
+    synergy: float  # beyond the sum of what each says alone; below zero: they say the same
+    synergy_chance: float  # what counting alone makes of it
 
 
 @dataclass(frozen=True)
 class Information:
-    """`bins`: of every number; `entropy`: of the target, the most that anything could say about it."""
+    """How much hyperparameters say about a target."""
 
     target: str
     n: int
     left_out: int  # trials without the target
-    bins: int
-    entropy: float
+    bins: int  # of every number
+    entropy: float  # of the target: the most that anything could say about it
     permutations: int
     seed: int
     singles: tuple[Single, ...]

@@ -60,7 +60,7 @@ class SurrogateInput:
 
 @dataclass(frozen=True)
 class Surrogate:
-    """`similar`: per input, the kernel between the fitted trials; `weights`: what each trial adds to a prediction."""
+    """A Gaussian process fitted to the trials of a study."""
 
     inputs: tuple[SurrogateInput, ...]
     columns: tuple[NDArray[Any], ...]
@@ -69,9 +69,9 @@ class Surrogate:
     lengths: tuple[float, ...]
     noise: float  # variance, as a share of the signal's
     scale: float  # variance of the signal
-    weights: Matrix
+    weights: Matrix  # what each trial adds to a prediction
     inverse: Matrix
-    similar: tuple[Matrix, ...]
+    similar: tuple[Matrix, ...]  # per input, the kernel between the fitted trials
     r_squared: float
     left_out: int  # trials without a target or without one of the hyperparameters, or beyond the most
     ignored: tuple[str, ...]  # hyperparameters that are no inputs

@@ -14,35 +14,31 @@ from zoolens.training.pairs.explanation.results import Explained, Verification
 
 @dataclass(frozen=True)
 class StandIn:
-    """The libraries' own networks cannot be switched: one definition with their semantics was. `shipped`: the pair as
-    the libraries ship it. `off`: the stand-in's gap minus theirs. `same_way`: the stand-in's gap is beyond noise and
-    has the sign of theirs; without that there is nothing to share out. `reproduces`: it may be as large, too.
-    `assumed`: semantics that the libraries' own have no name for, such as first values by several rules; the stand-ins
-    have those of "aligned"."""
+    """The libraries' own networks cannot be switched: one definition with their semantics was."""
 
-    shipped: SeedNoise
+    shipped: SeedNoise  # the pair as the libraries ship it
     stand_in: SeedNoise
-    off: Estimate
-    same_way: bool
-    reproduces: bool
+    off: Estimate  # the stand-in's gap minus theirs
+    same_way: bool  # the stand-in's gap is beyond noise and has the sign of theirs; else there is nothing to share out
+    reproduces: bool  # it may be as large, too
+    # Semantics that the libraries' own have no name for, such as first values by several rules; the stand-ins have
+    # those of "aligned".
     assumed: tuple[str, ...]
 
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Result):
-    """`pair`: the two sides under the first seeds. `explained` is None where they do not differ beyond noise, or
-    their stand-ins do not, `verification` where there is nothing to switch. `study`: where all runs are filed. `seeds`:
-    of the pair and the design. `unconfirmed`: "FRAMEWORK: SEMANTIC" that was told and that no run's live objects
-    confirm or deny."""
+    """What makes two sides of a recipe differ, and how much of it each."""
 
-    study: str
+    study: str  # where all runs are filed
     recipe: Recipe
     contest: Contest
-    pair: SeedNoise
-    explained: Explained | None = None
-    verification: Verification | None = None
+    pair: SeedNoise  # the two sides under the first seeds
+    explained: Explained | None = None  # None: they do not differ beyond noise, or their stand-ins do not
+    verification: Verification | None = None  # None: there is nothing to switch
     stand_in: StandIn | None = None
     trained: int = 0
     known: int = 0
-    seeds: tuple[int, ...] = ()
+    seeds: tuple[int, ...] = ()  # of the pair and the design
+    # "FRAMEWORK: SEMANTIC" that was told and that no run's live objects confirm or deny.
     unconfirmed: tuple[str, ...] = ()

@@ -20,17 +20,16 @@ KEY: Final = "explanation"  # in the details of a study
 
 @dataclass(frozen=True)
 class FiledExplanation:
-    """What was found of a trial of a study. `runs_in`: the study that holds the runs. `gap`: b − a, in accuracy.
-    `lines`: all that the command said."""
+    """What was found of a trial of a study."""
 
-    runs_in: str
+    runs_in: str  # the study that holds the runs
     study: str
     trial: str
     a: str
     b: str
-    gap: Estimate
+    gap: Estimate  # b − a, in accuracy
     shares: tuple[ShapleyShare, ...]
-    lines: tuple[str, ...]
+    lines: tuple[str, ...]  # all that the command said
 
 
 def file_explanation(store: Store, explanation: Explanation, study: str, trial: str) -> None:

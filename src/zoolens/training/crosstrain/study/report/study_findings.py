@@ -45,24 +45,19 @@ class TrialFigure:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that a report shows of a study.
-
-    `pairs`: the Δ of every pair of frameworks; `delta`: the largest Δ of each trial. `log`: the hyperparameters that
-    are shown on a logarithmic scale. `flags`: sides that always answer the same class, or may do so. `troubles`: why a
-    part of the report is absent.
-    """
+    """Everything that a report shows of a study."""
 
     study: Study
     columns: Mapping[str, NDArray[Any]]
-    log: frozenset[str]
+    log: frozenset[str]  # the hyperparameters that are shown on a logarithmic scale
     accuracies: Mapping[str, TrialFigure]
-    pairs: Mapping[tuple[str, str], TrialFigure]
-    delta: TrialFigure
+    pairs: Mapping[tuple[str, str], TrialFigure]  # the Δ of every pair of frameworks
+    delta: TrialFigure  # the largest Δ of each trial
     statuses: Counter[str]
-    flags: tuple[Flag, ...]
+    flags: tuple[Flag, ...]  # sides that always answer the same class, or may do so
     information: tuple[Information, ...]
     dependence: Dependence | None
-    troubles: Mapping[str, str]
+    troubles: Mapping[str, str]  # why a part of the report is absent
 
     @property
     def pair_count(self) -> int:

@@ -16,11 +16,11 @@ _LONGEST: Final = 366 * 86400.0
 
 @dataclass(frozen=True)
 class Budget:
-    """`trials`: in all calls together, None: as many as the plan says. `seconds`: wall time of this call, a slice.
-    `device_seconds`: time that trials took in all calls together; trials that run at once count each for itself."""
+    """How much a search may use."""
 
-    trials: int | None = None
-    seconds: float | None = None
+    trials: int | None = None  # in all calls together; None: as many as the plan says
+    seconds: float | None = None  # wall time of this call, a slice
+    # Time that trials took in all calls together; trials that run at once count each for itself.
     device_seconds: float | None = None
 
     def __post_init__(self) -> None:

@@ -52,12 +52,12 @@ class AskedTrial(_Line):
 
 
 class TrialResult(_Line):
-    """The answer to a trial. `delta`: what is maximised; None: it has none, and the trial counts as failed.
-    `seconds`: None: whoever calls the objective fills in how long it took."""
+    """The answer to a trial."""
 
-    delta: Figure = None
+    delta: Figure = None  # what is maximised; None: it has none, and the trial counts as failed
     status: Status = "finished"
     accuracies: dict[str, Figure] = Field(default_factory=dict)
+    # None: whoever calls the objective fills in how long it took.
     seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     message: Annotated[str, BeforeValidator(_printable)] = ""
 

@@ -25,14 +25,13 @@ Report = Callable[[SearchStatus], None]
 
 @dataclass(frozen=True)
 class SearchResult:
-    """`finished`: all trials of the journal, by name. `new`: how many of them this call ran. `pending`: begun and not
-    finished, to be run by the next call. `reason`: why it ended before all trials were done; "": they are."""
+    """Where a search stands when a call of it ends."""
 
-    finished: tuple[FinishedTrial, ...]
+    finished: tuple[FinishedTrial, ...]  # all trials of the journal, by name
     best: FinishedTrial | None
-    new: int
-    pending: tuple[AskedTrial, ...]
-    reason: str
+    new: int  # how many of them this call ran
+    pending: tuple[AskedTrial, ...]  # begun and not finished, to be run by the next call
+    reason: str  # why it ended before all trials were done; "": they are
     warnings: tuple[str, ...]
 
     @property

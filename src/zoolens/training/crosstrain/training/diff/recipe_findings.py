@@ -41,12 +41,12 @@ Finding = Item | Same
 
 @dataclass(frozen=True, repr=False)
 class StaticDiff(Result):
-    """`networks`: who built each side; `versions`: of the libraries that did."""
+    """What two frameworks' versions of an architecture have differently, and what not."""
 
     a: str
     b: str
-    networks: tuple[str, str]
-    versions: tuple[Mapping[str, str], Mapping[str, str]]
+    networks: tuple[str, str]  # who built each side
+    versions: tuple[Mapping[str, str], Mapping[str, str]]  # of the libraries that did
     items: tuple[Item, ...]
     same: tuple[Same, ...]
 
