@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from zoolens.base.present.charts import DIM, INK, SERIES, Chart, Spec, axis, heading, quantity, series, values
@@ -49,9 +49,6 @@ class ClaimBeside:
     dataset: str
     source: str
     measured: tuple[MeasuredBeside, ...]
-
-    def as_data(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def claims_beside(store: Store, entry: Entry) -> list[ClaimBeside]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -54,10 +54,6 @@ class History:
     points: tuple[HistoryPoint, ...]  # oldest first
     others: int  # runs on other datasets, which are left out
     unknown: int  # runs without this figure
-
-    def as_data(self) -> dict[str, Any]:
-        points = [{**asdict(point), "created": point.created.isoformat()} for point in self.points]
-        return {**asdict(self), "points": points}
 
 
 def run_history(

@@ -28,7 +28,6 @@ def test_runs_of_one_model_on_one_data_by_stack(store):
     chart = history_chart(history)
     assert chart.spec["title"]["subtitle"] == "2 runs on digits; 1 on other data left out; 1 without this figure"
     assert [row["value"] for row in chart.spec["data"]["values"]] == [pytest.approx(50), pytest.approx(60)]
-    json.dumps(history.as_data(), allow_nan=False)
 
 
 def test_another_content_of_the_name_is_a_square(store):

@@ -7,7 +7,7 @@ picks one can list its inputs.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -59,9 +59,6 @@ class Confusion:
     numbers: tuple[int, ...] = ()  # classes of the matrix; empty where they are too many
     names: tuple[str, ...] = ()
     counts: tuple[tuple[int, ...], ...] = ()  # the matrix: rows are labels, columns answers
-
-    def as_data(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def confusion_of(predictions: Predictions) -> Confusion:

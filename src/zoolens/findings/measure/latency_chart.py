@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,9 +61,6 @@ class LatencyDistribution:
     clean: tuple[int, ...]  # undisturbed calls in each bar
     raw_quantiles: tuple[Quantile, ...]
     clean_quantiles: tuple[Quantile, ...]
-
-    def as_data(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def latency_distributions(store: Store, run: Run) -> Iterator[LatencyDistribution]:

@@ -5,7 +5,7 @@ Marks of the chart carry the number of their bin (`bin`), so that who picks one 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +14,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.present.charts import DIM, INK, SERIES, SOFT, Chart, Spec, axis, heading, quantity, values
 from zoolens.base.present.figures import NOTHING, percent, with_interval
 from zoolens.base.present.tables import Column, Table
-from zoolens.base.statistics.intervals import CONFIDENCE, wilson
+from zoolens.base.statistics.intervals import wilson
 from zoolens.base.store.records import Observation
 from zoolens.findings.measure.metrics.calibration import BINS, calibration, confidence_bins
 from zoolens.findings.measure.predictions import Predictions
@@ -47,10 +47,6 @@ class Reliability:
     ece: Observation  # expected calibration error over the same bins
     confidence: float  # mean; above `accuracy` the model is overconfident
     accuracy: float
-
-    def as_data(self) -> dict[str, Any]:
-        data = asdict(self)
-        return {**data, "ece": {name: data["ece"][name] for name in ("value", "low", "high", "n")}, "level": CONFIDENCE}
 
 
 def reliability_of(predictions: Predictions) -> Reliability:

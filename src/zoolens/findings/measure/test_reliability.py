@@ -50,7 +50,6 @@ def test_without_probabilities_or_labels_it_says_so():
 
 def test_the_picture_is_json_also_of_one_input():
     reliability = reliability_of(predicted([1.0], [True]))
-    json.dumps(reliability.as_data(), allow_nan=False)
     spec = for_file(reliability_chart(reliability))
     json.dumps(spec, allow_nan=False)
     (row,) = spec["vconcat"][0]["data"]["values"]

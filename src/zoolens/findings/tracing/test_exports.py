@@ -60,7 +60,7 @@ def test_a_timeline_shows_one_call_with_spans_below_their_callers():
     drawn = timeline(table(*CROSSING), Level.LAYER)
     assert [(span.name, span.lane) for span in drawn.spans] == [("predict", 0), (NAME, 1), ("b", 2)]
     assert drawn.spans[1].start == pytest.approx(10e-6)
-    assert drawn.spans[1].as_data["kernel"] == "brgconv"
+    assert drawn.spans[1].kernel == "brgconv"
     rows = bars(timeline_chart(drawn))
     assert (rows[NAME]["x"], rows[NAME]["end"]) == pytest.approx((10, 50))  # microseconds
     assert rows[NAME]["computed"] == "brgconv bfloat16"

@@ -49,29 +49,10 @@ class TimelineSpan:
     precision: str | None = None
     shapes: tuple[str, ...] = ()
     laid_out: bool = False  # only its duration was measured, and not its start
-    device: str = "cpu"
-    thread: int | None = None
 
     @property
     def end(self) -> float:
         return self.start + self.seconds
-
-    @property
-    def as_data(self) -> dict[str, Any]:
-        return {
-            "number": self.number,
-            "name": self.name,
-            "kind": self.kind,
-            "level": self.level,
-            "start_seconds": None if self.laid_out else self.start,
-            "seconds": self.seconds,
-            "nodes": list(self.nodes),
-            "kernel": self.kernel,
-            "precision": self.precision,
-            "shapes": list(self.shapes),
-            "device": self.device,
-            "thread": self.thread,
-        }
 
 
 @dataclass(frozen=True)
@@ -126,8 +107,6 @@ def _span(number: int, lane: int, row: Mapping[str, Any], start: int) -> Timelin
         row["precision"],
         tuple("×".join(map(str, shape)) for shape in row["shapes"] or ()),
         bool(row["synthetic"]),
-        row["device"],
-        row["thread"],
     )
 
 

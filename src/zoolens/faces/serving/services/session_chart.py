@@ -8,7 +8,7 @@ them: `zoolens load` from outside, and the live metrics of the server.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -70,9 +70,6 @@ class SessionCourse:
     @property
     def switches(self) -> tuple[Happening, ...]:
         return tuple(event for event in self.events if event.kind is EventKind.SWITCH)
-
-    def as_data(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def session_course(session: Session) -> SessionCourse:

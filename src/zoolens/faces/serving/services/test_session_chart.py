@@ -83,7 +83,6 @@ def test_the_share_in_time_counts_refused_requests_as_late(run):
     assert sum(part.refused for part in course.stretches) == pytest.approx(60)
     shares = session_chart(course).spec["vconcat"][1]["layer"][2]["data"]["values"]
     assert {round(row["y"], 6) for row in shares} == {80}
-    json.dumps(course.as_data(), allow_nan=False)
 
 
 @pytest.mark.parametrize("answers", [(), (AnswerCounts("m", "fake", 3, 3, time=BEGUN),)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from zoolens.base.present.charts import DIM, SERIES, Chart, Spec, axis, heading, quantity, values
@@ -49,9 +49,6 @@ class LayerCosts:
     uncounted: dict[str, int]
     macs_whole: bool
     parameters_whole: bool
-
-    def as_data(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def layer_costs(cost: Cost, most: int = MOST_BARS) -> LayerCosts:

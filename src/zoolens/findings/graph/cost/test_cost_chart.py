@@ -44,4 +44,3 @@ def test_networks_of_one_layer_and_of_none_are_drawn():
         costs = layer_costs(network(layers))
         assert len(costs.bars) == bars
         json.dumps(for_file(cost_chart(costs)), allow_nan=False)
-        json.dumps(costs.as_data())

@@ -3,15 +3,15 @@ rows an answer takes or nearly takes, and which of them nothing beats.
 
 choice = index_choice(zoolens.build_index())
 choice = answer_choice(zoolens.query("CORR lenet-wide ON size <= 60%"))
-choice_chart(choice), choice.as_data()
+choice_chart(choice)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,31 +115,6 @@ class Choice:
     placed: int  # rows that have both figures
     query: str = ""
     notes: tuple[str, ...] = ()  # what the chart leaves out or mixes
-
-    def as_data(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        respects = {name: getattr(self, name) for name in ("x", "y", "size")}
-        return {
-            "query": self.query,
-            "dataset": self.dataset,
-            "inputs": self.inputs,
-            "rows": self.rows,
-            "never_run": self.never_run,
-            "placed": self.placed,
-            "respects": {
-                name: None if respect is None else _respect_data(respect) for name, respect in respects.items()
-            },
-            "points": [
-                {**asdict(point), "standing": str(point.standing), "disturbed": point.disturbed}
-                for point in self.points
-            ],
-            "notes": list(self.notes),
-        }
-
-
-def _respect_data(respect: Respect) -> dict[str, Any]:
-    limits = [{"value": value, "words": words} for value, words in respect.limits]
-    return {**asdict(respect), "title": respect.title, "limits": limits}
 
 
 def index_choice(

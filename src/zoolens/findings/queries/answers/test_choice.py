@@ -54,7 +54,7 @@ def test_the_front_has_what_nobody_beats_in_both_and_the_wider_one_counts_the_si
     assert {name for name, point in shown.items() if point.front_with_size} == {"fast", "good", "small"}
     assert choice.x.title == "latency p50 at batch 1 in ms"
     assert choice.y.title == "accuracy in %"
-    assert choice.as_data()["respects"]["x"]["factor"] == 1e-3
+    assert choice.x.factor == 1e-3
 
 
 def test_a_claim_is_hollow_and_beats_nobody():
