@@ -18,6 +18,7 @@ from zoolens.contrib.layerwise.linear import LINEAR, linear, values
 from zoolens.contrib.layerwise.spectra import Proof
 from zoolens.findings.graph.ir.model import Graph, Node, Shape
 from zoolens.findings.graph.ir.sliding_windows import spread
+from zoolens.findings.graph.ir.vocabulary import FIXED
 from zoolens.findings.graph.reference import spatial
 
 Floats = NDArray[np.float64]
@@ -243,7 +244,7 @@ def _quotient(graph: Graph, node: Node) -> Gain:
 def _fixed(graph: Graph, name: str) -> Floats | None:
     """The value of a constant or a learned value; None of anything else."""
     node = graph.by_name[name]
-    if node.op not in ("constant", "parameter"):
+    if node.op not in FIXED:
         return None
     given = node.get("value")
     return np.asarray(values(graph, node)["value"] if given is None else given, np.float64)

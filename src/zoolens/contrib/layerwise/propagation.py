@@ -27,11 +27,11 @@ from zoolens.contrib.layerwise.lipschitz import Gain, gain, joined
 from zoolens.contrib.layerwise.places import Places, places, spliced_segments
 from zoolens.contrib.layerwise.spectra import Proof
 from zoolens.findings.graph.ir.model import Array, Graph, Node
+from zoolens.findings.graph.ir.vocabulary import FIXED
 from zoolens.findings.graph.passes.proof import without_final_softmax
 from zoolens.findings.twins.activations import Feed, as_feed, in_parts, lengths, starting_at, values_of
 
 Floats = NDArray[np.float64]
-FIXED: Final = ("constant", "parameter")
 MEANING: Final = "an upper bound for these inputs alone, from weights and from activations measured on them"
 
 

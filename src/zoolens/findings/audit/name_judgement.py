@@ -21,6 +21,7 @@ from zoolens.findings.audit.naming import covers, label
 from zoolens.findings.audit.norm_comparison import Norms, compare_norms
 from zoolens.findings.audit.wording import article, evidence
 from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.vocabulary import FIXED
 from zoolens.findings.graph.passes.implied_activations import implies_activations
 from zoolens.findings.graph.signatures.known_networks import PAPER, KnownNetwork
 from zoolens.findings.graph.signatures.nearest_networks import (
@@ -220,7 +221,7 @@ def _bound_to_sizes(graph: Graph, own: StructureSignature, meant: Scored) -> str
 def _folded_layer(graph: Graph, own: StructureSignature, meant: Scored) -> str:
     """The one layer that a network lacks, if it has a stored tensor in its place: optimisers compute a layer that acts
     on constants, such as that of a position embedding, beforehand."""
-    if not any(node.op in ("parameter", "constant") and node.parameters for node in graph):
+    if not any(node.op in FIXED and node.parameters for node in graph):
         return ""
     for _, network in meant:
         theirs = network.signature

@@ -14,10 +14,10 @@ from zoolens.base.numerics.sequence_alignment import best_pairs
 from zoolens.findings.graph.diff.alignment import align
 from zoolens.findings.graph.ir.equality import same_structure, signature
 from zoolens.findings.graph.ir.model import Graph, Node, Shape
+from zoolens.findings.graph.ir.vocabulary import FIXED
 from zoolens.findings.graph.structures.weighted_graph import folded
 
 EQUAL: Final = 32 * ONE_ROUNDING  # relative: weights that an exporter computed anew are not other weights
-LEAVES: Final = ("parameter", "constant")
 _SHARED: Final = 0.7  # of the nodes of the smaller graph that must have a partner of their name and kind
 
 
@@ -107,7 +107,7 @@ def _in_sequence(a: Graph, b: Graph) -> dict[str, Node]:
 def _broadcast_shape(node: Node) -> Shape:
     """The shape of a node; of a constant or a table without the leading axes of extent 1, which converters add."""
     shape = node.shape
-    while node.op in LEAVES and shape[:1] == (1,):
+    while node.op in FIXED and shape[:1] == (1,):
         shape = shape[1:]
     return shape
 
@@ -130,8 +130,8 @@ def _paired(a: Graph, b: Graph, partner: Mapping[str, Node]) -> Aligned:
         a,
         b,
         pairs,
-        tuple(node.name for node in a.nodes if node.name not in partner and node.op not in LEAVES),
-        tuple(node.name for node in b.nodes if node.name not in beside and node.op not in LEAVES),
+        tuple(node.name for node in a.nodes if node.name not in partner and node.op not in FIXED),
+        tuple(node.name for node in b.nodes if node.name not in beside and node.op not in FIXED),
     )
 
 

@@ -7,9 +7,10 @@ from typing import Final
 from zoolens.base.verdicts import Coverage, Gap, Tally
 from zoolens.findings.divergence.holes import holes_of
 from zoolens.findings.divergence.sides import Side
+from zoolens.findings.graph.ir.vocabulary import LEAVES
 from zoolens.inventory.runtimes.onnx.onnx_reference import has_reference
 
-_TRIVIAL: Final = ("input", "parameter", "constant", "reshape", "flatten", "transpose", "identity", "cast")
+_TRIVIAL: Final = LEAVES | {"reshape", "flatten", "transpose", "identity", "cast"}
 
 
 def layers_understood(a: Side, b: Side) -> Coverage:

@@ -10,9 +10,10 @@ import numpy as np
 
 from zoolens.base.numerics.deviation import deviation_of_finite, root_mean_square
 from zoolens.base.numerics.rounding import ONE_ROUNDING, is_representable, rounded
-from zoolens.findings.divergence.alignment import EQUAL, LEAVES, Aligned, NodePair
+from zoolens.findings.divergence.alignment import EQUAL, Aligned, NodePair
 from zoolens.findings.divergence.evaluation import Grid, exact_value, exact_values, grids_of
 from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter
+from zoolens.findings.graph.ir.vocabulary import FIXED
 
 _ANEW: Final = 16 * ONE_ROUNDING  # what weights that are computed anew may differ by
 _SAYS_NOTHING: Final = ("implied",)  # of a ReLU that a grid implies: it computes what any other does
@@ -213,7 +214,7 @@ def _effect(graphs: Aligned, a: Node, b: Node, values: Mapping[str, Array], exac
     if any(graphs.b.by_name[name].shape != value.shape for name, value in given.items()):
         return float("inf")
     computed = exact_value(graphs.b, given, b.name)
-    reshaped = a.op in LEAVES and computed.size == exact.size
+    reshaped = a.op in FIXED and computed.size == exact.size
     if computed.shape != exact.shape and not reshaped:
         return float("inf")
     return deviation_of_finite(computed.reshape(exact.shape), exact).error

@@ -18,6 +18,7 @@ from zoolens.findings.divergence.points import holders
 from zoolens.findings.divergence.sides import Feeds, Side
 from zoolens.findings.graph.ir.file_operators import is_file_operator
 from zoolens.findings.graph.ir.model import Array, Graph, Node
+from zoolens.findings.graph.ir.vocabulary import LEAVES
 from zoolens.findings.graph.reference.interpreter import node_values
 from zoolens.findings.graph.reference.spatial import RESIZES
 from zoolens.inventory.runtimes.observing import CapturePoint
@@ -88,7 +89,7 @@ def _opened(side: Side, node: Node, point: CapturePoint, shape: tuple[int, ...])
     assert raw is not None
     hole = Node(node.name, "input", (), shape, source=node.source)
     nodes = tuple(hole if other.name == node.name else other for other in raw.nodes)
-    made = {other.name for other in nodes if other.op not in ("input", "parameter", "constant")}
+    made = {other.name for other in nodes if other.op not in LEAVES}
     # What went into the node is an output now, so that it stays in the graph and can be compared.
     fed = [name for name in node.inputs if name in made]
     outputs = tuple(dict.fromkeys((*raw.outputs, *fed)))

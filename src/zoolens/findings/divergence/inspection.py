@@ -27,10 +27,11 @@ from zoolens.findings.divergence.alignment import NodePair
 from zoolens.findings.divergence.evaluation import dithered, exact_value, exact_values, grids_of
 from zoolens.findings.divergence.sides import Feeds, Side
 from zoolens.findings.graph.ir.model import Array, Graph
+from zoolens.findings.graph.ir.vocabulary import LEAVES
 from zoolens.findings.twins.activations import starting_at
 
 NOISY_RUNS: Final = 2
-_TRIVIAL: Final = ("input", "parameter", "constant", "reshape", "flatten")
+_TRIVIAL: Final = LEAVES | {"reshape", "flatten"}
 _BYTES: Final = 2 * (4 + 8) + 2 * 8 + 2 * NOISY_RUNS * 4  # of one number: captured, as float64, references, noise
 _SMALLEST_FLOOR: Final = FACTOR * ROUNDINGS * ONE_ROUNDING  # what a sum in any order may be off by
 

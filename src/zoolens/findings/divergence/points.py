@@ -22,6 +22,7 @@ from zoolens.base.numerics.deviation import deviation_of_finite
 from zoolens.base.numerics.sequence_alignment import best_pairs
 from zoolens.findings.divergence.evaluation import Grid
 from zoolens.findings.graph.ir.model import Array, Graph, Node, Shape
+from zoolens.findings.graph.ir.vocabulary import FIXED
 from zoolens.findings.graph.passes.axis_labels import canonical_order, labels
 from zoolens.findings.graph.reference.interpreter import node_values
 from zoolens.inventory.runtimes.observing import CapturePoint
@@ -33,8 +34,7 @@ _SPOKEN: Final = {  # what frameworks call an operator, in lower case
     "conv": ("conv",), "dense": ("dense", "linear", "fc", "gemm", "matmul", "innerproduct", "fullyconnected"),
     "max_pool": ("maxpool", "pool"), "avg_pool": ("avgpool", "pool"), "relu": ("relu",), "batch_norm": ("bn", "batch"),
 }  # fmt: skip
-_CONSTANT: Final = ("parameter", "constant")
-_SKIPPED: Final = (*_CONSTANT, "reshape", "flatten")
+_SKIPPED: Final = FIXED | {"reshape", "flatten"}
 
 Order = tuple[int, ...]
 Alike = dict[str, list[tuple[str, Order]]]  # by canonical node
@@ -202,7 +202,7 @@ def alike(raw: Graph, graph: Graph, inputs: Mapping[str, Array]) -> Alike:
     axes = labels(raw)
     orders: dict[str, tuple[Order, ...]] = {}
     for node in raw.nodes:
-        if node.op not in _CONSTANT:
+        if node.op not in FIXED:
             orders[node.name] = tuple(_orders(node, axes.get(node.name, "")))
     whole: dict[str, tuple[Order, ...]] = {node.name: ((0,),) for node in graph.nodes if node.op not in _SKIPPED}
     # The last is large enough to drive activations into saturation: equal values must be equal there, too.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from zoolens.findings.divergence.alignment import LEAVES, Aligned
+from zoolens.findings.divergence.alignment import Aligned
 from zoolens.findings.divergence.evaluation import grids_of, with_grids
 from zoolens.findings.divergence.file_differences import FileDifference
 from zoolens.findings.graph.ir.model import Graph, Node, Parameter, unused_name
+from zoolens.findings.graph.ir.vocabulary import FIXED
 
 
 def transplanted(graphs: Aligned, chosen: list[FileDifference]) -> Graph | None:
@@ -54,14 +55,14 @@ def _changed(graph: Graph, b: Graph, difference: FileDifference, partner: dict[s
         return _without(graph, difference.a)
     assert difference.b is not None
     theirs = b.by_name[difference.b]
-    sources = (theirs, *(b.by_name[name] for name in theirs.inputs if b.by_name[name].op in LEAVES))
+    sources = (theirs, *(b.by_name[name] for name in theirs.inputs if b.by_name[name].op in FIXED))
     keys = [tensor.key for node in sources for tensor in node.parameters]
     weights = {**graph.weights, **{_key_of_b(key): b.weights[key] for key in keys if key in b.weights}}
     parameters = _taken_from_b(theirs)
     if difference.kind == "extra":
         return _with(replace(graph, weights=weights), b, replace(theirs, parameters=parameters), partner)
     ours = graph.by_name[difference.a or ""]
-    fits = ours.shape == theirs.shape or theirs.op in LEAVES  # a table may have more axes of extent 1
+    fits = ours.shape == theirs.shape or theirs.op in FIXED  # a table may have more axes of extent 1
     if not fits or len(ours.inputs) != len(theirs.inputs):
         return None
     moved = replace(ours, op=theirs.op, shape=theirs.shape, attributes=theirs.attributes, parameters=parameters)
@@ -83,7 +84,7 @@ def _taken_from_b(node: Node) -> tuple[Parameter, ...]:
 def _without(graph: Graph, name: str) -> Graph | None:
     """The graph without a node that keeps the shape of its one input."""
     node = graph.by_name[name]
-    live = [given for given in node.inputs if graph.by_name[given].op not in LEAVES]
+    live = [given for given in node.inputs if graph.by_name[given].op not in FIXED]
     if len(live) != 1 or graph.by_name[live[0]].shape != node.shape:
         return None
     return _rerouted(graph, {name: live[0]}, tuple(other for other in graph.nodes if other.name != name))
@@ -94,7 +95,7 @@ def _with(graph: Graph, b: Graph, node: Node, partner: dict[str, str]) -> Graph 
 
     Constants that the node works with are taken over, too.
     """
-    leaves = {name: b.by_name[name] for name in node.inputs if b.by_name[name].op in LEAVES}
+    leaves = {name: b.by_name[name] for name in node.inputs if b.by_name[name].op in FIXED}
     live = [partner[given] for given in node.inputs if given in partner and given not in leaves]
     if len(live) != 1 or len(leaves) + 1 != len(node.inputs):
         return None

@@ -17,8 +17,9 @@ import numpy as np
 from zoolens.base.errors import ZoolensError
 from zoolens.findings.graph.diff.alignment import Alignment, align
 from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import LEAVES
 from zoolens.findings.tracing.families import family
-from zoolens.findings.tracing.operators import LEAVES, traced_graph
+from zoolens.findings.tracing.operators import traced_graph
 from zoolens.findings.tracing.report import merged_layers
 from zoolens.findings.tracing.spans import Level
 from zoolens.findings.tracing.stored import Trace

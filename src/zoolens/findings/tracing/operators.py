@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import LEAVES
 from zoolens.findings.graph.passes.canonical import canonical
 from zoolens.findings.graph.structures.weighted_graph import raw_graph
 from zoolens.findings.tracing.stored import Trace
 from zoolens.inventory.catalog.stored import check_model, stored_entry
 
 Nodes = Mapping[str, tuple[str, ...]]  # names of nodes, by the operator of the file
-LEAVES: Final = frozenset({"input", "parameter", "constant"})
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.ir.model import Array, Graph
+from zoolens.findings.graph.ir.vocabulary import FIXED
 from zoolens.findings.graph.segments.segment import Segment
 from zoolens.findings.twins.activations import Feed, as_feed, in_parts, lengths, starting_at, values_of
 
@@ -112,8 +113,7 @@ def _beside(graph: Graph, at: str) -> list[str]:
         if any(name in after for name in node.inputs):
             after.add(node.name)
     taken = (name for node in graph.nodes if node.name in after - {at} for name in node.inputs)
-    fixed = ("constant", "parameter")
-    return [name for name in dict.fromkeys(taken) if name not in after and graph.by_name[name].op not in fixed]
+    return [name for name in dict.fromkeys(taken) if name not in after and graph.by_name[name].op not in FIXED]
 
 
 def _with_noise(values: Array, magnitude: float, generator: np.random.Generator) -> Array:

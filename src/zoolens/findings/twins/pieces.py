@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import FIXED
 from zoolens.findings.graph.segments.segment import Common, Kind, Segment
 from zoolens.findings.graph.segments.weight_distance import weight_distance
-
-_LEAVES: Final = ("parameter", "constant")
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def _cut(a: Graph, b: Graph, common: Common) -> Iterator[Common]:
 
 def _computing(graph: Graph, segment: Segment) -> list[Node]:
     """Leaves go wherever they are used: they belong to no piece."""
-    return [node for node in segment.of(graph) if node.op not in _LEAVES]
+    return [node for node in segment.of(graph) if node.op not in FIXED]
 
 
 def _alike(a: Sequence[Node], b: Sequence[Node]) -> bool:

@@ -28,9 +28,19 @@ from zoolens.base.present.results import Result, frame
 from zoolens.base.verdicts import Coverage, Gap, Tally
 from zoolens.findings.graph.cost.remedies import remedy
 from zoolens.findings.graph.ir.model import Graph, Node, Shape
-from zoolens.findings.graph.ir.vocabulary import GRAPH_INSIDE, HOLDING_GRAPHS, NOISE, POOLS, REDUCTIONS, VIEWS
+from zoolens.findings.graph.ir.vocabulary import (
+    FIXED,
+    GRAPH_INSIDE,
+    HOLDING_GRAPHS,
+    LEAVES,
+    NO_LAYERS,
+    NOISE,
+    POOLS,
+    REDUCTIONS,
+    VIEWS,
+)
 
-_FREE: Final = VIEWS | NOISE | {"input", "parameter", "constant", "concat", "pad", "gather", "embedding"} | {
+_FREE: Final = VIEWS | NOISE | LEAVES | {"concat", "pad", "gather", "embedding"} | {
     "channel_shuffle", "space_to_depth", "depth_to_space", "roll", "tile",
 }  # fmt: skip
 _STATISTICAL: Final = frozenset(
@@ -39,7 +49,6 @@ _STATISTICAL: Final = frozenset(
 _WINDOWED: Final = frozenset({"max_pool", "avg_pool", "lrn"})
 _REDUCING: Final = REDUCTIONS | (POOLS - _WINDOWED)
 _MULTIPLIED: Final = frozenset({"kernel", "recurrent_kernel", "projection"})  # of a recurrent cell
-_NO_LAYERS: Final = frozenset({"input", "parameter", "constant", "output_of"})
 
 
 @dataclass(frozen=True)
@@ -115,7 +124,7 @@ class Cost(Result):
 
     def coverage_of(self, side: str) -> Coverage:
         """What was understood of the network; `side` names it in the gaps, such as "A", where there are two."""
-        layers = [layer for layer in self.layers if layer.op not in _NO_LAYERS]
+        layers = [layer for layer in self.layers if layer.op not in NO_LAYERS]
         opaque = [layer for layer in layers if layer.op == "unknown"]
         understood = max(0, self.parameters - sum(layer.parameters for layer in opaque))
         tallies = (
@@ -238,7 +247,7 @@ def _flops(node: Node, inputs: list[Shape], products: int) -> int:
 
 def _layer(node: Node, inputs: list[Shape], bytes_each: int) -> LayerCost:
     products = macs(node, inputs)
-    free = node.op in VIEWS or node.op in ("input", "parameter", "constant")
+    free = node.op in VIEWS or node.op in LEAVES
     written = 0 if free else prod(node.shape) * bytes_each
     read = 0 if free else (sum(map(prod, inputs)) + sum(tensor.size for tensor in node.parameters)) * bytes_each
     return LayerCost(
@@ -277,7 +286,7 @@ def _peak(graph: Graph, bytes_each: int) -> int:
     alive = peak = 0
     ends: dict[int, int] = {}
     for position, node in enumerate(graph.nodes):
-        if owner[node.name] == node.name and node.op not in ("parameter", "constant"):
+        if owner[node.name] == node.name and node.op not in FIXED:
             size = prod(node.shape) * bytes_each
             alive += size
             end = last.get(node.name, position)

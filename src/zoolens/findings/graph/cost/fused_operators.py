@@ -14,8 +14,9 @@ import numpy as np
 from zoolens.findings.graph.ir.equality import signature
 from zoolens.findings.graph.ir.model import Array, Graph, Node
 from zoolens.findings.graph.ir.seeded_values import seeded_values
+from zoolens.findings.graph.ir.vocabulary import LEAVES
 
-FREE: Final = frozenset({"input", "parameter", "constant", "identity", "dropout", "flatten", "reshape"})
+FREE: Final = LEAVES | {"identity", "dropout", "flatten", "reshape"}
 FUSED: Final = frozenset({"relu", "relu6", "clip", "leaky_relu", "hard_swish", "silu", "sigmoid", "tanh", "gelu"})
 _LAYERS: Final = frozenset({"conv", "dense", "conv_transpose", "batch_norm", "add"})
 

@@ -16,7 +16,7 @@ from zoolens.findings.graph.diff.alignment import LayerPair
 from zoolens.findings.graph.diff.similarity import channels
 from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.ir.recurrent_gates import added_to
-from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, NORMS, POOLS
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, FIXED, NORMS, POOLS
 from zoolens.findings.graph.outline.blocks import LEARNED, BlockLayer, is_depthwise, resolution
 
 INPUT_SIZE: Final = "input size"
@@ -147,7 +147,7 @@ def _differences(
         yield from _norms(a, b, "")
     if a.op == b.op:
         yield from _choices(a, b, context)
-    if a.op == b.op and a.op in ("constant", "parameter") and a.shape == b.shape:
+    if a.op == b.op and a.op in FIXED and a.shape == b.shape:
         yield from _fixed_numbers(a, b)
     if a.op == "flatten" and a.get("order") != b.get("order"):
         yield FLATTEN, "", (a.get("order"), b.get("order")), ()

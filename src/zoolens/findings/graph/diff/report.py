@@ -27,14 +27,13 @@ from zoolens.findings.graph.diff.sentences import sentence
 from zoolens.findings.graph.diff.unrolled_recurrence import unrolled_gaps
 from zoolens.findings.graph.diff.verdict import form_words, has_shares, verdict
 from zoolens.findings.graph.ir.model import Graph
-from zoolens.findings.graph.ir.vocabulary import NORMS
+from zoolens.findings.graph.ir.vocabulary import NO_LAYERS, NORMS
 from zoolens.findings.graph.passes.folded_norms import folded_norms, scales_layer
 from zoolens.findings.graph.passes.lifted_sequences import has_sequences, lift_sequences
 from zoolens.findings.graph.passes.stored_values import stored_values
 from zoolens.findings.graph.passes.without_norms import norm_blind as without_norms
 
 _RUN_BOTH: Final = "`zoolens diverge` runs both on the same inputs and compares their layers."
-_NO_LAYERS: Final = frozenset({"input", "parameter", "constant", "output_of"})
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,7 +118,7 @@ class Diff(Result):
     def layers(self) -> int:
         """How many layers of the one were compared with their partners in the other."""
         both = (pair.a.node for pair in self.alignment.pairs if pair.a and pair.b)
-        return sum(node.op not in _NO_LAYERS for node in both)
+        return sum(node.op not in NO_LAYERS for node in both)
 
     @property
     def macs_gap(self) -> int:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from zoolens.findings.graph.diff.alignment import Alignment, LayerPair
 from zoolens.findings.graph.diff.diff_causes import SHARING, LayerFinding
 from zoolens.findings.graph.ir.model import STATISTICS, Graph, Node, Parameter
-
-_LEAVES: Final = frozenset({"constant", "parameter"})
+from zoolens.findings.graph.ir.vocabulary import FIXED
 
 
 def sharing_findings(alignment: Alignment, a: Graph, b: Graph) -> Iterator[LayerFinding]:
@@ -24,7 +22,7 @@ def sharing_findings(alignment: Alignment, a: Graph, b: Graph) -> Iterator[Layer
 def _of_pair(
     pair: LayerPair, row: int, owners: tuple[Mapping[str, Node], Mapping[str, Node]]
 ) -> Iterator[LayerFinding]:
-    if pair.a is None or pair.b is None or pair.a.node.op in _LEAVES:
+    if pair.a is None or pair.b is None or pair.a.node.op in FIXED:
         return
     nodes = (pair.a.node, pair.b.node)
     for tensor in _learned(nodes[0]):
@@ -50,6 +48,6 @@ def _owners(graph: Graph) -> dict[str, Node]:
 
 
 def _learned(node: Node) -> list[Parameter]:
-    if node.op in _LEAVES or node.get("gives") == "cell":  # the cells of a layer, beside its states
+    if node.op in FIXED or node.get("gives") == "cell":  # the cells of a layer, beside its states
         return []
     return [tensor for tensor in node.parameters if tensor.key and tensor.role not in STATISTICS]

@@ -137,6 +137,9 @@ POOLS: Final = frozenset(
     {"max_pool", "avg_pool", "global_avg_pool", "global_max_pool", "adaptive_avg_pool", "adaptive_max_pool"}
 )
 NORMS: Final = frozenset({"batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm", "affine"})
+FIXED: Final = frozenset({"parameter", "constant"})  # values that no input changes
+LEAVES: Final = FIXED | {"input"}
+NO_LAYERS: Final = LEAVES | {"output_of"}
 REDUCTIONS: Final = frozenset({"mean", "sum", "max", "min", "prod"})
 # Operators of ONNX and TFLite that hold graphs of their own, of which nothing is read.
 HOLDING_GRAPHS: Final = frozenset(

@@ -10,12 +10,11 @@ import numpy as np
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, nested_tuples
-from zoolens.findings.graph.ir.vocabulary import ARITHMETIC
+from zoolens.findings.graph.ir.vocabulary import ARITHMETIC, FIXED
 from zoolens.findings.graph.passes.editor import Editor, rewrite
 from zoolens.findings.graph.reference.interpreter import run
 from zoolens.findings.graph.reference.ops import OPERATIONS
 
-FIXED: Final = ("parameter", "constant")
 _BINARY: Final = ARITHMETIC | {"compare"}
 _ORDERED: Final = frozenset({"sub", "div", "pow", "compare"})
 _FOLDED: Final = frozenset(OPERATIONS) - {*FIXED, "unknown", "output_of", "recurrent", "input"}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from zoolens.findings.graph.ir.model import Graph, Node, Parameter, Shape, nested_tuples
-from zoolens.findings.graph.ir.vocabulary import REDUCTIONS
+from zoolens.findings.graph.ir.vocabulary import FIXED, REDUCTIONS
 from zoolens.findings.graph.passes.axis_labels import CANONICAL, KEEPING, Labels, canonical_order, labels
 from zoolens.findings.graph.passes.editor import Editor
 
@@ -72,7 +72,7 @@ class _Layout:
     def _leaf(self, node: Node) -> Node:
         order = self.order(node.name)
         shape = arranged(node.shape, order)
-        if node.op in ("parameter", "constant") and moves(node.shape, order):
+        if node.op in FIXED and moves(node.shape, order):
             node = self._arranged_leaf(node, order)
         value = node.parameter("value")
         node = node if value is None else node.with_parameters(value=replace(value, shape=shape))

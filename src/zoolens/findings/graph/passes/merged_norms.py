@@ -9,7 +9,8 @@ import numpy as np
 
 from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter
 from zoolens.findings.graph.ir.shapes import aligned
-from zoolens.findings.graph.passes.constants import FIXED, parameter_of
+from zoolens.findings.graph.ir.vocabulary import FIXED
+from zoolens.findings.graph.passes.constants import parameter_of
 from zoolens.findings.graph.passes.editor import Editor, rewrite
 
 _LAYERS: Final = ("conv", "dense")

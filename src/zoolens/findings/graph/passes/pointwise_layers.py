@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, Final
 
 from zoolens.findings.graph.ir.model import Graph, Node, Shape
-from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC, FIXED
 from zoolens.findings.graph.passes.arrangements import (
     STEPS,
     Arrangement,
@@ -26,7 +26,6 @@ from zoolens.findings.graph.passes.arrangements import (
     steps,
 )
 from zoolens.findings.graph.passes.axis_labels import KEEPING, Labels, labels
-from zoolens.findings.graph.passes.constants import FIXED
 from zoolens.findings.graph.passes.editor import Editor
 
 _MAPS: Final = ("NHWC", "NCHW")

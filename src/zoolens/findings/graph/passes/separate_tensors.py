@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from zoolens.findings.graph.ir.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.vocabulary import FIXED
 from zoolens.findings.graph.passes.editor import Editor, rewrite
 
 _WEIGHTS: Final = frozenset({"kernel", "recurrent_kernel", "projection", "table", "value"})
@@ -39,7 +40,7 @@ def _shared_keys(graph: Graph) -> set[str]:
 def _borrowed(node: Node, shared: set[str]) -> list[Parameter]:
     """Tensors of a layer that others have too, unless the layer shares its weights."""
     weights = [tensor for tensor in node.parameters if tensor.role in _WEIGHTS]
-    if any(tensor.key in shared for tensor in weights) or node.op in ("constant", "parameter"):
+    if any(tensor.key in shared for tensor in weights) or node.op in FIXED:
         return []
     return [tensor for tensor in node.parameters if tensor.key in shared]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zoolens.findings.graph.ir.model import Graph, Node, Parameter, pruned
-from zoolens.findings.graph.passes.constants import FIXED
+from zoolens.findings.graph.ir.vocabulary import FIXED
 from zoolens.findings.graph.passes.order import settle_order
 
 

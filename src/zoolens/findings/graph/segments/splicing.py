@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.ir.model import Graph, Node, checked, pruned, unused_name
+from zoolens.findings.graph.ir.vocabulary import FIXED
 from zoolens.findings.graph.segments.segment import Segment
 
 SPLICED: Final = "spliced"  # in Graph.facts: what stands in for what, in the order in which it was done
-_LEAVES: Final = ("parameter", "constant")
 
 
 def splice(m: Graph, segment: Segment, donor: Graph, replacement: Segment) -> Graph:
@@ -62,7 +62,7 @@ def check_segment(graph: Graph, segment: Segment) -> None:
 
 
 def _may_enter(graph: Graph, name: str, segment: Segment) -> bool:
-    return name == segment.entry or graph.by_name[name].op in _LEAVES
+    return name == segment.entry or graph.by_name[name].op in FIXED
 
 
 def _check_ends(m: Graph, segment: Segment, donor: Graph, replacement: Segment) -> None:
@@ -85,7 +85,7 @@ def _with_leaves(donor: Graph, replacement: Segment) -> list[Node]:
     """The segment's nodes in order, with the learned values and constants that it uses from outside."""
     wanted = set(replacement.nodes)
     used = {name for node in replacement.of(donor) for name in node.inputs}
-    wanted.update(name for name in used if donor.by_name[name].op in _LEAVES)
+    wanted.update(name for name in used if donor.by_name[name].op in FIXED)
     return [node for node in donor.nodes if node.name in wanted and node.name != replacement.entry]
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.ir.sliding_windows import reach
-from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC, COMMUTATIVE, NORMS
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC, COMMUTATIVE, FIXED, LEAVES, NORMS
 from zoolens.findings.graph.outline.blocks import resolution
 
 VERSION: Final = 1  # of this description; raised when known signatures must be made anew
@@ -132,7 +132,7 @@ class _Walk:
             return
         token = self._describe(node)
         before = [text for name in inputs for text in self._token[name]]
-        self.layers[token] += node.op not in ("input", "parameter", "constant")
+        self.layers[token] += node.op not in LEAVES
         self.links.update((text, token) for text in before)
         if any(pads := _padding(node, self.graph)):
             self.paddings.append(f"{without_width(token)} {pads} {node.get('pad_value')}")
@@ -144,7 +144,7 @@ class _Walk:
 
     def _caps(self, node: Node, inputs: tuple[str, ...]) -> bool:
         """A relu6 whose cap differs from channel to channel is a minimum with a constant."""
-        constant = [self.graph.by_name[name].op in ("constant", "parameter") for name in inputs[1:]]
+        constant = [self.graph.by_name[name].op in FIXED for name in inputs[1:]]
         return node.op in ("minimum", "maximum") and bool(constant) and all(constant)
 
     def _activation(self, node: Node, given: str) -> None:

@@ -24,7 +24,7 @@ from zoolens.base.store.store import Store
 from zoolens.base.verdicts import at_least
 from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.ir.model import Node
-from zoolens.findings.graph.ir.vocabulary import VIEWS
+from zoolens.findings.graph.ir.vocabulary import LEAVES, VIEWS
 from zoolens.findings.measure.lock import accelerator_identity
 from zoolens.findings.tracing.alignment import JoinedNames, innermost_layers
 from zoolens.findings.tracing.families import family, only_moves
@@ -40,7 +40,7 @@ WIDTHS: Final[Mapping[str, int]] = {
 }  # fmt: skip
 BEYOND: Final = 1.05  # efficiency from which on a layer is said to beat the peaks
 MOST_SAVED: Final = 5.1  # times fewer operations than counted, in F(6×6, 3×3), the largest variant of Winograd in use
-_NOT_MOVED: Final = VIEWS | {"input", "parameter", "constant"}
+_NOT_MOVED: Final = VIEWS | LEAVES
 
 
 @dataclass(frozen=True)
