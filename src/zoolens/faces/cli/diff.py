@@ -12,6 +12,7 @@ import click
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.present.terminal import echo_json, make_console, plain
 from zoolens.base.verdicts import at_least
+from zoolens.faces.cli.exit_codes import trouble
 from zoolens.faces.cli.options import OUT_FILE, Size, json_option, trust_option
 from zoolens.faces.cli.stores import check_store, store_option
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from zoolens.findings.graph.diff.report import Diff
 
 SHOWN = 12  # differences, unless --all
-TROUBLE = 2  # as diff(1) has it
 
 
 @click.command("diff")
@@ -78,7 +78,7 @@ def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Di
     from zoolens.findings.graph.structures.structure import structure_of
     from zoolens.findings.graph.structures.structure_sources import find_entries
 
-    try:
+    with trouble():
         check_store(store, "keeps")
         sides = {ref: find_entries([ref]) for ref in (a, b)}
         for ref, named in sides.items():
@@ -89,18 +89,14 @@ def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Di
         found = diff(structures[0].graph, structures[-1].graph, names=short_names(a, b))
         keys = [structure.source.key if structure.source else None for structure in (structures[0], structures[-1])]
         return replace(found, one_file=keys[0] is not None and keys[0] == keys[1])
-    except ZoolensError as error:
-        error.exit_code = TROUBLE
-        raise
 
 
 def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as problem:
-        error = ZoolensError(f"{path} cannot be written: {problem.strerror}.")
-        error.exit_code = TROUBLE
-        raise error from problem
+        with trouble():
+            raise ZoolensError(f"{path} cannot be written: {problem.strerror}.") from problem
 
 
 def _print(result: Diff, refs: tuple[str, str], *, show_all: bool) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.base.verdicts import NotKnown, Outcome
-from zoolens.faces.cli.diff import TROUBLE
+from zoolens.faces.cli.exit_codes import trouble
 from zoolens.faces.cli.options import Size, json_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
@@ -71,7 +69,7 @@ def _identified(model: str, store: str | None, chosen: dict[str, Any]) -> Identi
     from zoolens.findings.audit.identification import identify, stored
     from zoolens.findings.graph.structures.structure import structure_of
 
-    with _readable(), borrowed_store(store) as opened:
+    with trouble(), borrowed_store(store) as opened:
         structures = structure_of(model, store=opened, size=chosen["size"])
         if len(structures) != 1:
             raise ZoolensError(f"{model} names {len(structures)} models.", hint="Name a single model, or a folder.")
@@ -79,16 +77,6 @@ def _identified(model: str, store: str | None, chosen: dict[str, Any]) -> Identi
         further = list(stored(opened, besides=_own_refs(structures[0])))
     subject, names = _subject(structures[0], model), _names(structures[0], model)
     return identify(graph, subject, names=names, n=chosen["shown"], further=further, like=chosen["like"])
-
-
-@contextmanager
-def _readable() -> Iterator[None]:
-    """What cannot be read has an exit code of its own: 1 would accuse its name."""
-    try:
-        yield
-    except ZoolensError as error:
-        error.exit_code = TROUBLE
-        raise
 
 
 def _refuse(result: Identification) -> None:
@@ -146,7 +134,7 @@ def _folder(folder: Path, store: str | None, chosen: dict[str, Any], *, as_json:
     from zoolens.base.present.bars import Bars
     from zoolens.findings.audit.folder_identification import as_data, exit_code, identified_files
 
-    with _readable(), Bars() as bars:
+    with trouble(), Bars() as bars:
         files = identified_files(folder, store=store, size=chosen["size"], like=chosen["like"], progress=bars)
     if as_json:
         echo_json(as_data(folder, files))

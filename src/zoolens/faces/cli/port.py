@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from zoolens.base.present.terminal import echo_json
+from zoolens.faces.cli.exit_codes import DIFFERENT, trouble
 from zoolens.faces.cli.options import OUT_FILE, json_option
-from zoolens.faces.cli.port_options import DIFFERENT, input_option, pairs_of, timeout_option, trouble
+from zoolens.faces.cli.port_options import input_option, pairs_of, timeout_option
 from zoolens.faces.cli.port_scaffold import scaffold_command
 from zoolens.faces.cli.port_training import train_command
 

@@ -1,15 +1,10 @@
-"""What the commands of `zoolens port` share: options, exit codes, and what --map says."""
+"""What the commands of `zoolens port` share: options, and what --map says."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import click
 
 from zoolens.base.errors import ZoolensError
-
-DIFFERENT, TROUBLE = 1, 2  # as diff(1) has it
 
 input_option = click.option(
     "--input",
@@ -33,13 +28,3 @@ def pairs_of(chosen: tuple[str, ...]) -> dict[str, str]:
             raise ZoolensError(f"{text[:80]!r} maps nothing.", hint="Write --map name_in_A=name_in_B.")
         pairs[a] = b
     return pairs
-
-
-@contextmanager
-def trouble() -> Iterator[None]:
-    """Whatever cannot be built, read or trained exits with 2."""
-    try:
-        yield
-    except ZoolensError as error:
-        error.exit_code = TROUBLE
-        raise

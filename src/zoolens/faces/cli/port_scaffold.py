@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from zoolens.base.present.terminal import echo_json
+from zoolens.faces.cli.exit_codes import trouble
 from zoolens.faces.cli.options import OUT_FILE, json_option
-from zoolens.faces.cli.port_options import input_option, timeout_option, trouble
+from zoolens.faces.cli.port_options import input_option, timeout_option
 
 
 @click.command("scaffold")

@@ -11,9 +11,10 @@ from click.core import ParameterSource
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.terminal import echo_json
+from zoolens.faces.cli.exit_codes import trouble
 from zoolens.faces.cli.options import json_option
 from zoolens.faces.cli.port_data_options import DATA_OPTIONS
-from zoolens.faces.cli.port_options import pairs_of, trouble
+from zoolens.faces.cli.port_options import pairs_of
 from zoolens.faces.cli.stores import store_option
 from zoolens.training.pairs.data.batch_choice import AUGMENTATIONS
 
