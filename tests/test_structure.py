@@ -21,8 +21,8 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 # Wings and the rooms of each, from below. Each may import only from those before it.
 WINGS = {
     "base": [
-        "errors", "version", "paths", "progress", "recent_values", "safety", "plugins", "statistics", "numerics",
-        "verdicts", "protocol", "engine", "store", "present", "public",
+        "errors", "version", "paths", "progress", "recent_values", "phrases", "safety", "plugins", "statistics",
+        "numerics", "verdicts", "protocol", "engine", "store", "present", "public",
     ],
     "inventory": ["frameworks", "manifests", "zoos", "runtimes", "catalog", "datasets", "preprocess", "tasks"],
     "findings": [

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from zoolens.base.phrases import first_few
+
 _SHOWN: Final = 4  # gaps that one sentence names; the rest is counted
 
 
@@ -76,7 +78,7 @@ class Coverage:
         counted = ", ".join(tally.text for tally in self.tallies)
         sentences = [f"Understood: {counted}."] if counted else []
         if self.gaps:
-            sentences.append(f"Not understood: {_listed(gap.text for gap in self.gaps)}.")
+            sentences.append(f"Not understood: {first_few([gap.text for gap in self.gaps], _SHOWN)}.")
         return " ".join(sentences)
 
     @property
@@ -121,12 +123,6 @@ def _added(first: Tally, second: Tally) -> Tally:
     unknown = first.total is None or second.total is None
     total = None if unknown else (first.total or 0) + (second.total or 0)
     return Tally(first.unit, first.understood + second.understood, total)
-
-
-def _listed(names: Iterable[str]) -> str:
-    named = list(names)
-    more = len(named) - _SHOWN
-    return ", ".join(named[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def at_least(text: str, unit: str = "", *, whole: bool) -> str:

@@ -11,7 +11,7 @@ from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_prose, print_table
 from zoolens.faces.serving.services.ladder_verdict import ladder_verdict
 from zoolens.faces.serving.services.ladder_words import left_out
-from zoolens.findings.queries.answers.wording import at_least
+from zoolens.findings.queries.answers.wording import lower_bound
 
 if TYPE_CHECKING:
     from zoolens.faces.serving.contracts.ladder import Rung
@@ -51,17 +51,13 @@ def print_ladder(name: str, built: ServiceLadder) -> None:
 
 
 def _row(place: int, rung: Rung, largest: int) -> list[str]:
-    if place == 0:
-        alike = "reference"
-    else:
-        lower = "" if rung.equivalence_lower is None else f" [{at_least(rung.equivalence_lower)}]"
-        alike = f"{percent(rung.equivalence, 1)}{lower}"
+    agreement = f"{percent(rung.equivalence, 1)}{lower_bound(rung.equivalence_lower)}"
     accuracy = rung.figures.get("accuracy")
     return [
         str(place),
         rung.model,
         rung.runtime,
-        alike,
+        agreement if place else "reference",
         figure(rung.profile.of(1), "s"),
         *([figure(rung.profile.of(largest), "s")] if largest > 1 else []),
         figure(float(rung.memory_bytes), "B") if rung.memory_bytes is not None else _UNKNOWN,

@@ -214,12 +214,11 @@ def _attribute(value: object) -> str:
 
 def _equivalence(answer: Answer, match: Match) -> str:
     from zoolens.base.present.figures import figure
-    from zoolens.findings.queries.answers.wording import at_least
+    from zoolens.findings.queries.answers.wording import lower_bound
 
     if match is answer.reference:
         return "reference"
-    lower = "" if match.equivalence_lower is None else f" [{at_least(match.equivalence_lower)}]"
-    return figure(match.equivalence, "fraction") + lower
+    return figure(match.equivalence, "fraction") + lower_bound(match.equivalence_lower)
 
 
 def _figure(answer: Answer, match: Match, name: str) -> str:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import numpy as np
 
 from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.base.phrases import first_few
 from zoolens.base.store.records import Observation, is_disturbed
 from zoolens.base.store.scopes import parse_scope
 from zoolens.base.verdicts import UNKNOWN, NotKnown, UnknownGate
@@ -183,10 +184,10 @@ class ComparisonGate(Gate["Report"]):
 
 def _one_sided(figures: Sequence[FigurePair | Observation], known_of: str, unknown_of: str) -> NotKnown:
     names = [_named(figure) for figure in figures]
-    where = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
     verb = "is" if len(names) == 1 else "are"
     return NotKnown(
-        f"{where} {verb} known of {known_of} and not of {unknown_of}, so that a gate would prove nothing.",
+        f"{first_few(names, _SHOWN)} {verb} known of {known_of} and not of {unknown_of}, so that a gate would prove "
+        "nothing.",
         hint="Look at why with `zoolens runs show`, or gate on a scope that both have.",
     )
 

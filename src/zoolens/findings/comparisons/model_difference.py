@@ -7,13 +7,14 @@ left out, and said.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.phrases import first_few
 from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store
 from zoolens.findings.comparisons.weight_tensors import weight_digests
@@ -35,6 +36,14 @@ class Line:
     what: str  # such as "inputs[0].preprocess[1].std"
     a: str
     b: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.what} {self.a} → {self.b}"
+
+
+def lines_words(lines: Sequence[Line]) -> str:
+    return first_few([line.words for line in lines], SHOWN, between="; ", rest="more lines")
 
 
 def _as_it_ran(run: Run) -> Entry:
@@ -145,9 +154,7 @@ def sentences(difference: ModelDifference) -> Iterator[str]:
     else:
         yield from _file_sentences(difference)
     if difference.manifest:
-        shown = "; ".join(f"{line.what} {line.a} → {line.b}" for line in difference.manifest[:SHOWN])
-        hidden = len(difference.manifest) - SHOWN
-        yield f"The manifests differ: {shown}{f' and {hidden} more lines' if hidden > 0 else ''}."
+        yield f"The manifests differ: {lines_words(difference.manifest)}."
 
 
 def _file_sentences(difference: ModelDifference) -> Iterator[str]:

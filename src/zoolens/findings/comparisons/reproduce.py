@@ -18,7 +18,7 @@ from zoolens.base.store.records import Observation, Run, Stage
 from zoolens.base.store.scopes import parse_scope
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.comparisons.compare import Report, compare_runs
-from zoolens.findings.comparisons.model_difference import PARTS, SHOWN, differing_lines
+from zoolens.findings.comparisons.model_difference import PARTS, differing_lines, lines_words
 from zoolens.findings.comparisons.signatures import identical_share
 from zoolens.findings.measure.class_order import data_classes, matched_by_name
 from zoolens.findings.measure.job_runner import open_data, run_job
@@ -204,9 +204,8 @@ def _refuse_other_manifest(original: Run) -> None:
         return  # the files themselves have changed, which is said where they are opened
     then, now = (entry.manifest.model_dump(mode="json") for entry in (stored, today))
     lines = [line for part in PARTS for line in differing_lines(part, then.get(part), now.get(part))]
-    shown = "; ".join(f"{line.what} {line.a} → {line.b}" for line in lines[:SHOWN]) or "its files"
-    more = f" and {len(lines) - SHOWN} more lines" if len(lines) > SHOWN else ""
+    shown = lines_words(lines) or "its files"
     raise ZoolensError(
-        f"The manifest of {original.ref} is not the one that run {original.id[:8]} measured: {shown}{more}.",
+        f"The manifest of {original.ref} is not the one that run {original.id[:8]} measured: {shown}.",
         hint="Use `zoolens eval` to measure it as it is now, then `zoolens compare`.",
     )

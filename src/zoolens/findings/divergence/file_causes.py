@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.phrases import first_few
 from zoolens.base.verdicts import Outcome
 from zoolens.findings.divergence.alignment import EQUAL, Aligned, aligned_by_name, as_file
 from zoolens.findings.divergence.compression import rounded_weights
@@ -265,11 +266,10 @@ def _same_operator(graphs: Aligned, one: FileDifference, other: FileDifference) 
 def _also(graphs: Aligned, every: Sequence[FileDifference], place: Sequence[FileDifference]) -> str:
     """Other places that differ, which moved no examined answer beyond rounding."""
     names = [_place_of(graphs, difference) for difference in every if difference not in place]
-    shown = ", ".join(label_of(graph, name) for graph, name in names[:_COSTLY])
-    if not shown:
+    if not names:
         return ""
-    more = f" and {len(names) - _COSTLY} more" if len(names) > _COSTLY else ""
-    return f"; they also differ in {shown}{more}, which moves none of the examined answers beyond rounding"
+    shown = first_few([label_of(graph, name) for graph, name in names], _COSTLY)
+    return f"; they also differ in {shown}, which moves none of the examined answers beyond rounding"
 
 
 def _place_of(graphs: Aligned, difference: FileDifference) -> tuple[Graph, str]:

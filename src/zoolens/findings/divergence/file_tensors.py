@@ -7,7 +7,7 @@ another value. What a changed tensor does to the answers is not said here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
@@ -16,6 +16,7 @@ import numpy as np
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.numerics.rounding import rounded
+from zoolens.base.phrases import first_few
 from zoolens.findings.divergence.alignment import EQUAL
 from zoolens.findings.divergence.sides import Side
 from zoolens.findings.graph.ir.model import Array
@@ -69,7 +70,7 @@ class FileTensors:
         others = [change for change in self.changed if len(halves) <= _SHOWN or not change.precision]
         if others:
             count = _count(len(others), f"of {self.pairs:,} constants")
-            yield f"{count} other values in the two files: {_listed(others)}."
+            yield f"{count} other values in the two files: {first_few([change.words for change in others], _SHOWN)}."
         if self.reshaped:
             count = _count(len(self.reshaped), f"of {self.pairs:,} constants")
             yield f"{count} other shapes: {', '.join(self.reshaped[:_SHOWN])}."
@@ -91,11 +92,6 @@ class FileTensors:
 
 def _count(number: int, of: str) -> str:
     return f"{number:,} {of} {'has' if number == 1 else 'have'}"
-
-
-def _listed(changes: Sequence[TensorChange]) -> str:
-    more = f" and {len(changes) - _SHOWN:,} more" if len(changes) > _SHOWN else ""
-    return ", ".join(change.words for change in changes[:_SHOWN]) + more
 
 
 def tensors_of(side: Side) -> dict[str, Array] | None:

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.numerics.deviation import deviation_of_finite
+from zoolens.base.phrases import first_few
 from zoolens.findings.comparisons.model_difference import differing_lines
 from zoolens.findings.divergence.alignment import EQUAL, Aligned, paired_inputs
 from zoolens.findings.divergence.divergence_causes import Cause, Kind
@@ -59,9 +60,7 @@ def preprocessing(a: Side, b: Side, inputs: tuple[Mapping[str, Array], Mapping[s
 def manifest_lines(a: Side, b: Side) -> str:
     ours, theirs = (side.job.manifest.model_dump(mode="json")["inputs"] for side in (a, b))
     lines = list(differing_lines("inputs", ours, theirs))
-    shown = "; ".join(f"{line.what} {line.a} → {line.b}" for line in lines[:_LISTED])
-    more = len(lines) - _LISTED
-    return f"{shown} and {more} more" if more > 0 else shown
+    return first_few([line.words for line in lines], _LISTED, between="; ")
 
 
 def _input_words(fed_a: Array, fed_b: Array) -> str:

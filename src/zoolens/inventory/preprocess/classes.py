@@ -10,6 +10,8 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.base.phrases import first_few
+
 Translation = NDArray[np.int32]  # class of one order -> the same class in another order
 NAMES_SHOWN: Final = 3
 
@@ -48,7 +50,4 @@ def translation(source: Sequence[str], target: Sequence[str]) -> Translation | N
 
 
 def _some(names: Sequence[str]) -> str:
-    if not names:
-        return "none"
-    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(repr(name) for name in names[:NAMES_SHOWN]) + more
+    return first_few([repr(name) for name in names], NAMES_SHOWN) or "none"

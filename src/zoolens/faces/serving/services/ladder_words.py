@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from zoolens.base.phrases import first_few
 from zoolens.base.verdicts import Outcome
 from zoolens.faces.serving.services.ladder_verdict import ladder_verdict
 from zoolens.faces.serving.services.service_ladder import ServiceLadder
@@ -53,9 +54,7 @@ def described(built: ServiceLadder) -> str:
 
 def _few(models: Sequence[str]) -> str:
     """The first names, each once; what a page shows of an event is cut otherwise."""
-    names = list(dict.fromkeys(models))
-    more = len(names) - _FEW
-    return ", ".join(names[:_FEW]) + (f" and {more:,} more" if more > 0 else "")
+    return first_few(list(dict.fromkeys(models)), _FEW)
 
 
 def announce(service: str, built: ServiceLadder) -> None:

@@ -8,10 +8,12 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
+from zoolens.base.phrases import first_few
 from zoolens.faces.ui.endpoint import Query, RequestError
 from zoolens.faces.ui.jobs.permissions import check_data, check_model, check_runtime, check_subject
 
 MOST_MODELS = 50
+_NAMED: Final = 3  # models that the title of a job names; the rest is counted
 _Name = str
 
 
@@ -58,7 +60,7 @@ class EvaluateJob(JobParameters):
 
     @property
     def title(self) -> str:
-        return f"Evaluate {_few(self.models)} on {self.data}"
+        return f"Evaluate {first_few(self.models, _NAMED)} on {self.data}"
 
 
 class AuditJob(JobParameters):
@@ -77,7 +79,8 @@ class AuditJob(JobParameters):
 
     @property
     def title(self) -> str:
-        return f"Audit {_few(self.architectures) or 'all architectures'} of {_few(self.zoos) or 'all zoos'}"
+        architectures = first_few(self.architectures, _NAMED) or "all architectures"
+        return f"Audit {architectures} of {first_few(self.zoos, _NAMED) or 'all zoos'}"
 
 
 class _TwoSides(JobParameters):
@@ -227,15 +230,6 @@ KINDS: tuple[type[JobParameters], ...] = (
     EvaluateJob, AuditJob, CompareJob, TraceJob, PeaksJob, DivergeJob, NetworkJob, ExplainJob, QueryJob,
 )  # fmt: skip
 JobName = Literal["evaluate", "audit", "compare", "trace", "peaks", "diverge", "network", "explain", "query"]
-
-
-_NAMED: Final = 3  # models that the title of a job names; the rest is counted
-
-
-def _few(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_NAMED])
-    more = len(names) - _NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _options(**chosen: str | int | bool | Sequence[str] | None) -> list[str]:

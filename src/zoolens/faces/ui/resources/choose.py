@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.base.phrases import first_few
 from zoolens.base.present.charts import Spec, drawn_spec, themed
 from zoolens.base.recent_values import RecentValues
 from zoolens.faces.ui.context import Context
@@ -21,7 +22,7 @@ from zoolens.findings.queries.answers.choice_chart import choice_chart
 from zoolens.findings.queries.answers.explanation_charts import funnel_chart, misses_chart
 from zoolens.findings.queries.answers.matches import Match
 from zoolens.findings.queries.answers.query_answers import Answer as QueryAnswer
-from zoolens.findings.queries.answers.wording import amount, at_least
+from zoolens.findings.queries.answers.wording import amount, amount_with_interval, lower_bound
 from zoolens.findings.queries.completion import completions
 from zoolens.findings.queries.language.errors import QueryError
 from zoolens.findings.queries.language.parser import parse
@@ -254,13 +255,8 @@ def _hidden(matches: Sequence[Match], choice: Choice) -> str:
     """Models of an answer that are in no picture, and why; the first few by name."""
     axes = " or ".join(respect.metric for respect in (choice.x, choice.y) if respect is not None)
     lacking = f"its {axes} is not known" if axes else "no figure of it is known"
-    words = []
-    for match in matches[:_HIDDEN]:
-        reason = lacking if match.runtime else "never run here"
-        words.append(f"{_name(match)} ({reason})")
-    more = len(matches) - _HIDDEN
-    rest = f" and {more:,} more" if more > 0 else ""
-    return ", ".join(words) + rest
+    words = [f"{_name(match)} ({lacking if match.runtime else 'never run here'})" for match in matches]
+    return first_few(words, _HIDDEN)
 
 
 def _metrics(asked: _Asked) -> list[str]:
@@ -328,8 +324,7 @@ def _equal(asked: _Asked) -> dict[str, str]:
 def _equal_words(answer: QueryAnswer) -> Iterator[tuple[str, str]]:
     for match in (*answer.matches, *answer.misses):
         if match.equivalence is not None:
-            lower = "" if match.equivalence_lower is None else f" [{at_least(match.equivalence_lower)}]"
-            yield match.row.key, f"{amount(match.equivalence, 'fraction')}{lower}"
+            yield match.row.key, f"{amount(match.equivalence, 'fraction')}{lower_bound(match.equivalence_lower)}"
 
 
 def _guessed(context: Context, points: Sequence[Point]) -> set[str]:
@@ -365,12 +360,7 @@ def _row(point: Point, choice: Choice, equal: str, *, guessed: bool) -> ChosenRo
 
 
 def _words(value: float | None, low: float | None, high: float | None, respect: Respect | None) -> str:
-    if value is None or respect is None:
-        return "–"
-    text = amount(value, respect.unit)
-    if low is None or high is None:
-        return text
-    return f"{text} [{amount(low, respect.unit)}, {amount(high, respect.unit)}]"
+    return "–" if value is None or respect is None else amount_with_interval(value, low, high, respect.unit)
 
 
 def complete(context: Context, query: CompletionQuery) -> CompletionList:

@@ -15,7 +15,7 @@ from zoolens.faces.ui.model_index import ModelRow
 from zoolens.findings.audit.claims_chart import ClaimBeside, claims_beside, claims_chart
 from zoolens.findings.audit.naming import claimed_architecture, claiming
 from zoolens.findings.comparisons.history import history_chart, run_history
-from zoolens.findings.queries.answers.wording import amount
+from zoolens.findings.queries.answers.wording import amount, amount_with_interval
 from zoolens.inventory.catalog.names import bare, last_part
 from zoolens.inventory.manifests.files import dump_manifest
 from zoolens.inventory.zoos.zoo import Entry
@@ -131,15 +131,10 @@ def _quoted(name: str) -> str:
 
 def _claim(claim: ClaimBeside) -> ClaimItem:
     unit = "fraction" if claim.metric in ("top1", "top5") else claim.unit
-    measured = [ClaimedRun.of(run, words=_measured_words(run.value, run.low, run.high, unit)) for run in claim.measured]
+    measured = [
+        ClaimedRun.of(run, words=amount_with_interval(run.value, run.low, run.high, unit)) for run in claim.measured
+    ]
     return ClaimItem.of(claim, words=amount(claim.value, unit), measured=measured)
-
-
-def _measured_words(value: float, low: float | None, high: float | None, unit: str) -> str:
-    words = amount(value, unit)
-    if low is None or high is None:
-        return words
-    return f"{words} [{amount(low, unit)}, {amount(high, unit)}]"
 
 
 def _namesakes(context: Context, row: ModelRow) -> list[Namesake]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from zoolens.base.phrases import first_few
 from zoolens.findings.graph.ir.model import Graph
 
 _NAMED: Final = 3  # parts of a network in one sentence
@@ -34,9 +35,8 @@ class HeldParameters:
         """Why more are held than used, in words."""
         unused = sum(self.unused.values())
         parts = sorted(self.unused, key=lambda name: -self.unused[name])
-        named = ", ".join(f"{part} {self.unused[part]:,}" for part in parts[:_NAMED])
-        more = f" and {len(parts) - _NAMED} more parts" if len(parts) > _NAMED else ""
-        reasons = [f"{unused:,} lead to no output ({named}{more})"] if unused else []
+        named = first_few([f"{part} {self.unused[part]:,}" for part in parts], _NAMED, rest="more parts")
+        reasons = [f"{unused:,} lead to no output ({named})"] if unused else []
         reasons += [f"{self.merged:,} are merged with others"] if self.merged else []
         return " and ".join(reasons)
 

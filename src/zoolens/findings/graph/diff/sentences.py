@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Final
 
+from zoolens.base.phrases import first_few
 from zoolens.findings.graph.diff import diff_causes, settings
 from zoolens.findings.graph.diff.alignment import Alignment
 from zoolens.findings.graph.diff.cost_shares import INTERPLAY
@@ -244,9 +245,9 @@ def _sharing(difference: Difference, alignment: Alignment, names: Names) -> str:
         if layer is not None:
             users = layers.setdefault(finding.values[side], {})
             users[layer.node.name] = layer.node.source or layer.node.name
-    shown = [_shared_between(first, list(users.values())) for first, users in list(layers.items())[:SHOWN_SHARING]]
-    more = f" and {len(layers) - len(shown)} more" if len(layers) > len(shown) else ""
-    return f"weights are shared in {names[side]} between {'; '.join(shown)}{more}, and separate in {names[1 - side]}"
+    shared = [_shared_between(first, list(users.values())) for first, users in layers.items()]
+    between = first_few(shared, SHOWN_SHARING, between="; ")
+    return f"weights are shared in {names[side]} between {between}, and separate in {names[1 - side]}"
 
 
 def _shared_between(first: str, users: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from zoolens.base.phrases import first_few
 from zoolens.base.verdicts import Outcome, Verdict
 from zoolens.findings.graph.diff import diff_causes
 from zoolens.findings.graph.diff.cost_shares import INTERPLAY
@@ -72,8 +73,7 @@ def _open(unproved: int) -> str:
 def _named(differences: Sequence[Difference]) -> str:
     """Causes without shares, since a cost that is not counted whole has none."""
     names = list(dict.fromkeys(difference.cause for difference in differences))
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return first_few(names, NAMED)
 
 
 def _constants(differences: Sequence[Difference]) -> str:
@@ -100,9 +100,8 @@ def _causes(differences: Sequence[Difference], macs_gap: int) -> str:
     )
     ordered = sorted(structural, key=lambda cause: -abs(sums.get(cause, 0)))
     percent = has_shares(differences, macs_gap)
-    shown = [f"{cause}{_share(sums.get(cause, 0), macs_gap, percent=percent)}" for cause in ordered[:NAMED]]
-    more = len(ordered) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    shares = [f"{cause}{_share(sums.get(cause, 0), macs_gap, percent=percent)}" for cause in ordered]
+    return first_few(shares, NAMED)
 
 
 def _share(part: int, gap: int, *, percent: bool) -> str:

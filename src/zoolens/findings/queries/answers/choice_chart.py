@@ -26,7 +26,7 @@ from zoolens.base.present.charts import (
 )
 from zoolens.base.present.labels import LONGEST, fitting_labels, label_mark
 from zoolens.findings.queries.answers.choice import Choice, Point, Respect, Standing
-from zoolens.findings.queries.answers.wording import amount
+from zoolens.findings.queries.answers.wording import amount, amount_with_interval
 
 WIDTH: Final = 720
 HEIGHT: Final = 420
@@ -309,18 +309,11 @@ def _row(point: Point, axes: _Axes, size: Respect | None, names: Sequence[str]) 
         "measured": point.measured,
         "beaten": point.beaten,
         "front_with_size": point.front_with_size,
-        "x_words": _words(point.x, point.x_low, point.x_high, axes.x),
-        "y_words": _words(point.y, point.y_low, point.y_high, axes.y),
+        "x_words": amount_with_interval(point.x, point.x_low, point.x_high, axes.x.unit),
+        "y_words": amount_with_interval(point.y, point.y_low, point.y_high, axes.y.unit),
         "size_words": "unknown" if size is None or point.size is None else amount(point.size, size.unit),
         "about": _about(point),
     }
-
-
-def _words(value: float, low: float | None, high: float | None, respect: Respect) -> str:
-    text = amount(value, respect.unit)
-    if low is None or high is None:
-        return text
-    return f"{text} [{amount(low, respect.unit)}, {amount(high, respect.unit)}]"
 
 
 def _about(point: Point) -> str:

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.base.phrases import first_few
 from zoolens.base.verdicts import Verdict, judged
 from zoolens.findings.queries.answers.explanation import Timings, explain, explain_analyze
 from zoolens.findings.queries.answers.frame import frame_of
 from zoolens.findings.queries.answers.matches import Match, match_of, record_names
 from zoolens.findings.queries.answers.near_misses import COUNT, near_misses, wider_guarantee
 from zoolens.findings.queries.answers.query_coverage import coverage_of, coverage_words
-from zoolens.findings.queries.answers.wording import amount, at_least
+from zoolens.findings.queries.answers.wording import amount, lower_bound
 from zoolens.findings.queries.language.unparser import to_text
 from zoolens.findings.queries.planning.guarantees import Guarantee
 from zoolens.findings.queries.planning.query_plan import Plan
@@ -199,8 +200,7 @@ def _line(match: Match, what: str) -> str:
     name = f"{match.ref} in {match.runtime}" if match.runtime else match.ref
     if match.equivalence is None:
         return name
-    lower = "" if match.equivalence_lower is None else f" [{at_least(match.equivalence_lower)}]"
-    return f"{name}, {amount(match.equivalence, 'fraction')} {what}{lower}"
+    return f"{name}, {amount(match.equivalence, 'fraction')} {what}{lower_bound(match.equivalence_lower)}"
 
 
 def _compared(plan: Plan) -> Iterator[str]:
@@ -231,10 +231,9 @@ def _left_out(plan: Plan) -> Iterator[str]:
     """Which models would have fitted by what was measured of a file that is not there any more."""
     refs = list(dict.fromkeys(plan.view.index.rows[row].ref for row in plan.changed))
     if refs:
-        more = f" and {len(refs) - _LISTED} more" if len(refs) > _LISTED else ""
         verb = "has" if len(refs) == 1 else "have"
         yield (
-            f"{', '.join(refs[:_LISTED])}{more} {verb} another file than the one that was measured, and "
+            f"{first_few(refs, _LISTED)} {verb} another file than the one that was measured, and "
             f"{'is' if len(refs) == 1 else 'are'} left out: `zoolens eval` measures it again."
         )
 
@@ -249,8 +248,7 @@ def _disturbed_bounds(plan: Plan) -> Iterator[str]:
         disturbed = rows.columns["ref"].take(np.flatnonzero(rows.figures.disturbed(metric.column)))
         refs = list(dict.fromkeys(str(ref).partition("@")[0] for ref in disturbed.values))
         if refs:
-            more = f" and {len(refs) - _LISTED} more" if len(refs) > _LISTED else ""
             yield (
-                f"{name} of {', '.join(refs[:_LISTED])}{more} was measured with fewer than 20 undisturbed samples: "
+                f"{name} of {first_few(refs, _LISTED)} was measured with fewer than 20 undisturbed samples: "
                 "the bound judges a busy machine there. Measure again when it is quiet (`zoolens eval --fresh`)."
             )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from zoolens.base.phrases import first_few
 from zoolens.base.verdicts import Coverage, Gap, Tally
 from zoolens.findings.queries.planning.admission import all_pass
 from zoolens.inventory.catalog.names import bare
@@ -79,13 +80,8 @@ def _gaps(plan: Plan, rows: Mask) -> Iterator[Gap]:
         if here.any():
             names = _names(plan, np.unique(view.models[here]))
             left &= ~np.isin(view.models, view.models[here])
-            yield Gap(f"model {what} ({_some(names)})", len(names), remedy)
+            yield Gap(f"model {what} ({first_few(names, _LISTED)})", len(names), remedy)
 
 
 def _names(plan: Plan, models: NDArray[np.int64]) -> Sequence[str]:
     return [bare(plan.view.index.rows[int(row)].ref) for row in models]
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")

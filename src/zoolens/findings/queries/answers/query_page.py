@@ -13,7 +13,7 @@ from zoolens.findings.queries.answers.choice_chart import choice_chart
 from zoolens.findings.queries.answers.explanation_charts import funnel_chart, misses_chart
 from zoolens.findings.queries.answers.matches import Match
 from zoolens.findings.queries.answers.query_answers import Answer
-from zoolens.findings.queries.answers.wording import amount, at_least, mark
+from zoolens.findings.queries.answers.wording import amount, at_least, lower_bound, mark
 from zoolens.inventory.catalog.names import bare
 
 
@@ -87,8 +87,7 @@ def matches_table(answer: Answer, matches: Sequence[Match]) -> Table:
 def _equal(match: Match) -> str:
     if match.equivalence is None:
         return "–"
-    lower = "" if match.equivalence_lower is None else f" [{at_least(match.equivalence_lower)}]"
-    return f"{amount(match.equivalence, 'fraction')}{lower}"
+    return f"{amount(match.equivalence, 'fraction')}{lower_bound(match.equivalence_lower)}"
 
 
 def _figure(figure: Figure | None, ratio: float | None) -> str:

@@ -31,9 +31,20 @@ def amount(value: float, unit: str = "") -> str:
     return f"{_digits(value / factor)}{name}"
 
 
+def amount_with_interval(value: float, low: float | None, high: float | None, unit: str) -> str:
+    """86.9 % [85.4 %, 88.3 %]; the amount alone where the interval is unknown."""
+    text = amount(value, unit)
+    return text if low is None or high is None else f"{text} [{amount(low, unit)}, {amount(high, unit)}]"
+
+
 def at_least(share: float) -> str:
     """A lower bound, never rounded up: 92.06 % is shown as ≥ 92.0 %."""
     return f"≥ {percent_down(share)}"
+
+
+def lower_bound(share: float | None) -> str:
+    """A lower bound as it stands behind an agreement; empty where there is none."""
+    return "" if share is None else f" [{at_least(share)}]"
 
 
 def at_most(share: float) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base.errors import CodeNotAllowed, MissingDependency, ModelError, first_line
+from zoolens.base.phrases import first_few
 from zoolens.base.safety.untrusted import MAX_FILE, parse_json
 from zoolens.inventory.runtimes.model_files.constructor_arguments import plain_arguments
 from zoolens.inventory.runtimes.model_files.model_reading import check_file, model_bytes
@@ -176,6 +177,5 @@ def _differences(missing: list[str], surplus: list[str]) -> str:
     parts = []
     for what, names in (("absent", missing), ("without a place", surplus)):
         if names:
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            parts.append(f"{what}: {', '.join(names[:3])}{more}")
+            parts.append(f"{what}: {first_few(names, 3)}")
     return "; ".join(parts)
