@@ -15,6 +15,7 @@ from zoolens.base.store.json_columns import as_plain
 from zoolens.base.store.scopes import parse_scope
 
 DONE: Final = "done"  # a stage that came to its end
+_FAILED: Final = "failed: "  # before the reason why a stage did not
 FAILED: Final = "failed"
 EVALUATED: Final = "evaluated"  # in run.resolved
 WITH_NETWORK: Final = "with_network"  # in the details of a timing of a model behind a server: what it includes
@@ -216,6 +217,11 @@ class Run:
         return str(self.origin.get("ref") or self.model.ref)
 
     @property
+    def failures(self) -> dict[str, str]:
+        """The stages that failed, and why."""
+        return {stage: state.removeprefix(_FAILED) for stage, state in self.stages.items() if state != DONE}
+
+    @property
     def inputs(self) -> int:
         """How many inputs it answers: all of its dataset, or the test samples of the data that it was trained on."""
         return (
@@ -251,7 +257,7 @@ class StageState:
 
 
 def stage_words(done: bool, error: str | None) -> str:
-    return "done" if done else f"failed: {error}"
+    return DONE if done else f"{_FAILED}{error}"
 
 
 @dataclass(frozen=True)

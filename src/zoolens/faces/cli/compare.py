@@ -146,18 +146,12 @@ def _print_vectors(console: Any, change: VectorChange) -> None:
 
 
 def _print_figures(console: Any, report: Report) -> None:
-    from zoolens.base.present.figures import with_interval
-    from zoolens.findings.comparisons.report_page import change_words
+    from zoolens.findings.comparisons.report_page import figures_table
 
-    rows = [
-        [row.metric, row.scope, with_interval(row.a), with_interval(row.b), change]
-        for row in report.figures
-        if row.metric != "recall" and (change := change_words(row))
-    ]
     columns = [Column("metric", keep=9), Column("scope", keep=5), Column("A", "number", keep=7)]
     columns += [Column("B", "number", keep=7), Column("B vs A", "number", keep=8)]
     console.print()
-    print_table(columns, rows, console)
+    print_table(columns, figures_table(report).rows, console)
 
 
 def _print_classes(console: Any, answers: AnswerComparison) -> None:

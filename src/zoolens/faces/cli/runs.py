@@ -12,7 +12,6 @@ from zoolens.base.present.figures import count, disturbed_mark, figure, provenan
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_blocks, print_facts, print_table
 from zoolens.base.store.records import Observation, Provenance, Run, StageState
-from zoolens.base.store.scopes import parse_scope
 from zoolens.faces.cli.options import json_option, wide_option
 from zoolens.faces.cli.stores import store_option
 from zoolens.inventory.manifests.twins import origin_of_twin
@@ -102,15 +101,8 @@ def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None
 # --- the list
 
 
-def main_latency(observations: Iterable[Observation]) -> Observation | None:
-    """The median latency that stands for the run: of the smallest batch, with interference removed."""
-    medians = [timing for timing in observations if timing.metric == "latency_p50"]
-    clean = [timing for timing in medians if not parse_scope(timing.scope).raw]
-    return min(clean, key=lambda timing: (len(timing.scope), timing.scope), default=None)
-
-
 def _state(run: Run) -> str:
-    failed = [name for name, state in run.stages.items() if state != "done"]
+    failed = run.failures
     done = len(run.stages) - len(failed)
     if not run.stages:
         return "begun"
@@ -118,10 +110,10 @@ def _state(run: Run) -> str:
 
 
 def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
-    figures = {"top1": _top1(observations), "latency_p50": main_latency(observations)}
-    shown = {name: asdict(observation) if observation else None for name, observation in figures.items()}
-    from zoolens.findings.measure.run_data import run_facts
+    from zoolens.findings.measure.run_data import main_figure, run_facts
 
+    figures = {metric: main_figure(observations, metric) for metric in LIST_METRICS}
+    shown = {name: asdict(observation) if observation else None for name, observation in figures.items()}
     return {
         **run_facts(run),
         "model": run.ref,
@@ -129,13 +121,6 @@ def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
         "stages": dict(run.stages),
         **shown,
     }
-
-
-def _top1(observations: Iterable[Observation]) -> Observation | None:
-    for known in observations:
-        if known.metric == "top1" and known.scope == "":
-            return known
-    return None
 
 
 def _print_many(opened: Store, ids: Sequence[str], *, purpose: bool) -> None:
@@ -203,14 +188,16 @@ def _print_misjudged(runs: Sequence[Run]) -> None:
 
 
 def _list_row(run: Run, known: Sequence[Observation]) -> list[str]:
+    from zoolens.findings.measure.run_data import main_figure
+
     return [
         run.id[:8] + (f" #{run.key.attempt}" if run.key.attempt else ""),
         _when(run),
         run.ref,
         run.dataset.name,
         stack_label(run),
-        with_interval(_top1(known)),
-        _without_interval(main_latency(known)),
+        with_interval(main_figure(known, "top1")),
+        _without_interval(main_figure(known, "latency_p50")),
         _state(run),
     ]
 

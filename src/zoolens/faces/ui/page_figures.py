@@ -8,10 +8,10 @@ from typing import Final
 from zoolens.base.present.figures import has_old_interval, provenance_mark, with_interval, without_interval
 from zoolens.base.present.pages import Tile
 from zoolens.base.store.records import Observation, Provenance, Run
-from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.base.store.store import Store
 from zoolens.faces.ui.endpoint import Answer, Shown
 from zoolens.findings.measure.class_order import judged_right
+from zoolens.findings.measure.run_data import main_figure
 
 LISTED: Final = ("top1", "latency_p50")  # the figures that lists of runs show
 
@@ -66,16 +66,9 @@ def listed_figures(
 
 
 def figure_named(observations: Iterable[Observation], metric: str, scope: str | None = None) -> Figure | None:
-    """The figure of a metric in a scope. Without one, it is that of the whole run, or else that of the smallest batch
-    with interference removed: never of a single class or a raw timing."""
-    own = [observation for observation in observations if observation.metric == metric]
-    if scope is not None:
-        return next((figure_of(observation) for observation in own if observation.scope == scope), None)
-    fitting = [observation for observation in own if _stands_for_run(observation.scope)]
-    least = min(fitting, key=lambda observation: (len(observation.scope), observation.scope), default=None)
-    return None if least is None else figure_of(least)
-
-
-def _stands_for_run(scope: str) -> bool:
-    parsed = parse_scope(scope)
-    return not parsed.raw and (scope == "" or parsed.dimension is Dimension.BATCH)
+    """The figure of a metric in a scope; without one, the figure that stands for the run."""
+    if scope is None:
+        found = main_figure(observations, metric)
+    else:
+        found = next((known for known in observations if (known.metric, known.scope) == (metric, scope)), None)
+    return None if found is None else figure_of(found)

@@ -47,11 +47,7 @@ class TraceItem(Answer):
 
 
 def trace_item(context: Context, run: Run) -> TraceItem:
-    failed = [
-        FailedStage(stage=stage.partition(":")[2] or stage, error=words.removeprefix("failed: "))
-        for stage, words in run.stages.items()
-        if words != "done"
-    ]
+    failed = [FailedStage(stage=stage.partition(":")[2] or stage, error=error) for stage, error in run.failures.items()]
     recording = is_recording(run)
     call = None if recording else context.traces.call(run)
     about = Trace(run, int(run.resolved.get(BATCH, 1)), str(run.resolved.get(INPUTS, "")))

@@ -104,7 +104,7 @@ def _sections(report: Report) -> Iterator[Section]:
     if report.cause:
         yield Section("Likely cause", paragraphs=(report.cause,))
     chart = figures_chart(report)
-    yield Section("Figures", charts=(chart,) if chart else (), tables=(("", _figures(report)),))
+    yield Section("Figures", charts=(chart,) if chart else (), tables=(("", figures_table(report)),))
     if answers is not None and answers.disagreements:
         flips = flips_chart(report)
         caption = f"The {MOST_FLIPS} that both were surest about" if len(answers.disagreements) > MOST_FLIPS else ""
@@ -119,11 +119,12 @@ def _sections(report: Report) -> Iterator[Section]:
         yield Section("Environment", items=items)
 
 
-def _figures(report: Report) -> Table:
+def figures_table(report: Report) -> Table:
+    """The figures that both runs have, without those of single classes."""
     rows = [
-        (each.metric, each.scope, with_interval(each.a), with_interval(each.b), change_words(each))
+        (each.metric, each.scope, with_interval(each.a), with_interval(each.b), change)
         for each in report.figures
-        if each.metric != "recall" and change_words(each)
+        if each.metric != "recall" and (change := change_words(each))
     ]
     return Table("figures", _FIGURES, tuple(rows))
 

@@ -32,7 +32,7 @@ def run_page(store: Store, run: Run) -> Page:
     misjudged = (f"Its accuracy is not shown: {JUDGED_WRONGLY}.",) if len(observations) < len(stored) else ()
     guessed = guessed_of(run) if any(each.details.get(GUESSED) for each in observations) else ()
     unchecked = (f"Guessed: {guesses_in_words(guessed)}.",) if guessed else ()
-    failed = [f"{name}: {state}" for name, state in run.stages.items() if state != "done"]
+    failed = [f"{name}: failed: {error}" for name, error in run.failures.items()]
     return Page(
         run.ref,
         f"{run.inputs:,} inputs of {run.dataset.name} in {stack_label(run)}, {run.created:%Y-%m-%d %H:%M} UTC, "

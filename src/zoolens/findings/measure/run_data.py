@@ -1,12 +1,13 @@
-"""One run as plain data: what `zoolens runs show --json` prints, and what the explorer gives for a download."""
+"""One run as plain data: what `zoolens runs show --json` prints and the explorer gives for a download."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from zoolens.base.store.records import Observation, Run, RunKind, StageState
+from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.findings.measure.class_order import judged_right
 
 
@@ -26,6 +27,18 @@ def run_facts(run: Run) -> dict[str, Any]:
 def purpose(run: Run) -> str:
     """Whether somebody asked for it, or the doctor tried it."""
     return str(RunKind.TRIAL if run.kind is RunKind.TRIAL else RunKind.EVALUATION)
+
+
+def main_figure(observations: Iterable[Observation], metric: str) -> Observation | None:
+    """The figure of a metric that stands for a run: of the whole run, or else of the smallest batch with interference
+    removed; never of a single class or a raw timing."""
+    fitting = [known for known in observations if known.metric == metric and _stands_for_run(known.scope)]
+    return min(fitting, key=lambda known: (len(known.scope), known.scope), default=None)
+
+
+def _stands_for_run(scope: str) -> bool:
+    parsed = parse_scope(scope)
+    return not parsed.raw and (scope == "" or parsed.dimension is Dimension.BATCH)
 
 
 def run_data(run: Run, stages: Mapping[str, StageState], observations: Sequence[Observation]) -> dict[str, Any]:

@@ -24,9 +24,7 @@ def session_data(session: Session) -> dict[str, Any]:
         ],
         "objective": None if session.kept is None else asdict(session.kept),
         "comparisons": [asdict(compared) for compared in _newest(session)],
-        "comparisons_of_all_replicas": [
-            {**asdict(row), "replicas": row.replicas, "confidence": row.confidence} for row in summed_pairs(session)
-        ],
+        "comparisons_of_all_replicas": [asdict(row) for row in summed_pairs(session)],
     }
 
 

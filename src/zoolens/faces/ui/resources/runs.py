@@ -152,11 +152,7 @@ def _facets(counts: RunFacets, wanted: RunsWanted) -> list[Facet]:
 
 def run_item(run: Run, stored: Sequence[Observation], order: TimeOrder | FigureOrder = NEWEST) -> RunItem:
     observations = judged_right(run, stored)
-    failed = [
-        FailedStage(stage=stage, error=words.removeprefix("failed: "))
-        for stage, words in run.stages.items()
-        if words != "done"
-    ]
+    failed = [FailedStage(stage=stage, error=error) for stage, error in run.failures.items()]
     by = figure_named(observations, order.metric, order.scope) if isinstance(order, FigureOrder) else None
     return RunItem.of(
         run,

@@ -173,9 +173,8 @@ def _latest(store: Store, runtime: str | None) -> dict[RunKey, Run]:
 
 def _from_store(store: Store, wanted: Structure, run: Run, known: Iterable[Observation]) -> Structure | None:
     """Reads a graph from the store; None: its file is damaged or was not brought along; it can be read again."""
-    state = run.stages[STAGE]
-    if state != DONE:
-        return replace(wanted, run=run.id, error=state.removeprefix("failed: "), kept=True)
+    if STAGE in run.failures:
+        return replace(wanted, run=run.id, error=run.failures[STAGE], kept=True)
     try:
         packed = store.table(run.id, KIND).column(KIND)[0].as_py()
     except ZoolensError:
