@@ -51,7 +51,7 @@ PICTURES = {
     "choose": Picture("#/choose?q=CORR+demo:lenet-wide+WITHIN+90%25+ON+size+%3C%3D+60%25", "fits best"),
     "runs": Picture("#/runs?sort=-top1", "evaluations.", dark=True),
     "run": Picture("#/run/{run}?tab=inputs&shown=wrong", "Download as JSON"),
-    "compare": Picture("#/compare?a={run}&b={other}", "Stack difference"),
+    "compare": Picture("#/compare?a={run}&b={other}", "Environment difference"),
     "diverge": Picture("#/diverge/{diverge}", "first layer beyond rounding"),
     "audit": Picture("#/audit/{audit}", "findings, the gravest first"),
     "networks": Picture("#/networks?a=demo:lenet-torch&b=demo:lenet-deep", "Two networks"),

@@ -86,7 +86,7 @@ def rows(store: Store, path: Path, task: Task, outcomes: Sequence[Outcome]) -> l
         note = "" if abs(gap) <= 100 * TOLERANCE + 0.051 else "**differs**"
         latency = found.get(("latency_p50", "batch=1"))
         lines.append(
-            f"| {task.folder}/{path.stem} | {run.stack.runtime} {run.stack.version} | {run.precision or 'not told'} "
+            f"| {task.folder}/{path.stem} | {run.stack.runtime} {run.stack.version} | {run.precision or 'unknown'} "
             f"| {_whole(with_interval(top1))} | {100 * expected:.1f} | {gap:+.1f} "
             f"| {_whole(figure(latency.value, 's')) if latency else '–'} | {note} |"
         )

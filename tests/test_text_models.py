@@ -85,7 +85,7 @@ def test_vectors_of_tokens_become_one_of_a_text(tmp_path, texts, store):
     model = write_embedder(tmp_path, steps=("mean", "l2_normalize"), special_tokens=False)
     outcome = evaluated(model, texts, store)
     assert outcome.errors == ()
-    assert any("its answers are no classes (task: embedding)" in note for note in outcome.notes)
+    assert any("its answers are not classes (task: embedding)" in note for note in outcome.notes)
     kept = run_predictions(store, outcome.run).main.columns["vector"]
     mean = VECTORS[[VOCABULARY.index(word) for word in ("good", "film")]].mean(axis=0)
     assert kept[0] == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)

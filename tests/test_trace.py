@@ -102,7 +102,7 @@ def test_a_level_that_a_runtime_cannot_observe_is_named_and_the_others_are_kept(
     words = ["trace", str(fake_model()), "-r", "fake", "-d", str(data), "--repeats", "6", "--seconds", "1"]
     result = CliRunner().invoke(cli, [*words, "--level", "library"])
     assert result.exit_code == 1
-    assert "No level library: Runtime fake cannot tell the kernels below its operators" in result.output
+    assert "No level library: Runtime fake cannot report the kernels below its operators" in result.output
     assert "logits" in result.output
     deeper = CliRunner().invoke(cli, [*words, "--level", "system"])
     assert deeper.exit_code == 0, deeper.output

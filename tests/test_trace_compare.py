@@ -30,7 +30,7 @@ def test_one_network_in_two_formats_and_runtimes_meets_in_every_operator(traced)
     pytest.importorskip("ai_edge_litert")
     comparison = compare_traces(traced("demo:resnet-tiny", "onnxruntime"), traced("demo:resnet-tiny", "litert"))
     assert comparison.by == "graph"
-    assert "21 stand beside each other, all of the same kind and size" in comparison.reason
+    assert "21 are matched, all of the same kind and size" in comparison.reason
     convolutions = {name for name in partners(comparison) if name.startswith("conv_")}
     assert len(convolutions) == 7  # all of them, although one file names them otherwise and fuses other operators
     assert "globalaveragepool_0 + flatten_0 ↔ Mean" in partners(comparison)
@@ -44,7 +44,7 @@ def test_two_networks_meet_in_part_and_that_is_said(traced):
     alone = [row for row in comparison.differences if row.b is None]
     assert {"conv_1 + relu_1", "add_0"} <= {row.name for row in alone}
     words = " ".join(sentences(comparison))
-    assert "Of 21 and 11 operators, 9 stand beside each other, 8 of them with another size or kind." in words
+    assert "Of 21 and 11 operators, 9 are matched, 8 of them with another size or kind." in words
     assert comparison.layers == pytest.approx(sum(row.difference for row in comparison.differences))
 
 

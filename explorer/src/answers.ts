@@ -42,7 +42,7 @@ export interface ChoiceAnswer {
   inputs: number;
   /** Models in runtimes that were measured. */
   rows: number;
-  /** Models that nobody ran, of which only claims and what their files say is known. */
+  /** Models that were never run, of which only claims and what their files say is known. */
   never_run: number;
   x: ShownRespect | null;
   y: ShownRespect | null;
@@ -398,7 +398,7 @@ export interface HistoryAnswer {
 /** One input of a run. */
 export interface InputItem {
   index: number;
-  /** What the data call it now. */
+  /** What the dataset calls it now. */
   name: string;
   /** What it is, with its first numbers where it is no image. */
   words: string;
@@ -646,7 +646,7 @@ export interface Network {
   macs_words: string;
   parameters_words: string;
   layers: number;
-  /** Operators that nobody can count. */
+  /** Operators that are not counted. */
   unknown: (string)[];
   /** Whether the layers inside blocks are given; networks of thousands of layers come without them. */
   whole: boolean;
@@ -822,7 +822,7 @@ export interface PredictionItem {
   index: number;
   input: string;
   label: number | null;
-  /** `truth` is the name of its class, empty where the data do not say. */
+  /** `truth` is the name of its class, empty where the dataset does not say. */
   truth: string;
   ours: PredictedAnswer;
   theirs: PredictedAnswer | null;
@@ -907,7 +907,7 @@ export interface RunDetail {
   /** `figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are further observations, of which there are `observations` in all. */
   figures: (Figure)[];
   observations: number;
-  /** `environment` is what can change an answer or a time, `resolved` what only the open model knew, `origin` where model and data were found. */
+  /** `environment` is what can change an answer or a time, `resolved` what only the open model knew, `origin` where model and dataset were found. */
   environment: (Fact)[];
   resolved: (Fact)[];
   origin: (Fact)[];
@@ -1247,7 +1247,7 @@ export interface TraceTimeline {
 /** One trial with its curves and explanations. */
 export interface TrialDetail {
   trial: TrialItem;
-  /** Loss and accuracy of every side over the epochs; null where nobody kept two epochs. */
+  /** Loss and accuracy of every side over the epochs; null where fewer than two epochs were recorded. */
   curves: Record<string, unknown> | null;
   explanations: (ExplanationItem)[];
   /** Why the gap of the trial cannot be explained here; empty where a job can try. */

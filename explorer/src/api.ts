@@ -157,7 +157,7 @@ export interface Asked<Answer> {
   again: () => void;
 }
 
-/** The answer of a path, asked anew when the parameters change. `null` as path asks nothing. */
+/** The answer of a path, asked again when the parameters change. `null` as path asks nothing. */
 export function useAnswer<Path extends keyof Answers>(path: Path | null, parameters: Parameters = {}): Asked<Answers[Path]> {
   type State = { key: string; subject: string; question: string; answer?: Answers[Path]; error?: ApiError };
   const [state, setState] = useState<State>({ key: "", subject: "", question: "" });

@@ -56,7 +56,7 @@ interface Variant {
   patches: Record<string, Record<string, unknown>>;
 }
 
-const NOT_HERE = "This is not in this bundle: whoever made it chose other data. The explorer itself (zoolens ui) has all of them.";
+const NOT_HERE = "This is not in this bundle: whoever made it chose other runs. The explorer itself (zoolens ui) has all of them.";
 const NO_PICTURE =
   "data:image/svg+xml," +
   encodeURIComponent(

@@ -1,5 +1,5 @@
 // Whether the server of the explorer answers. While it does not, the page says so and looks for it, and when it is back
-// everything on the page is asked anew.
+// everything on the page is asked again.
 import { useEffect, useState } from "preact/hooks";
 
 const PAUSE = 2000; // milliseconds between two looks for the server
@@ -44,7 +44,7 @@ export function useLost(): boolean {
   return useFollowed(() => lost);
 }
 
-/** How often the server came back: what depends on it is asked anew each time. */
+/** How often the server came back: what depends on it is asked again each time. */
 export function useReturns(): number {
   return useFollowed(() => returns);
 }

@@ -42,7 +42,7 @@ VIEWS = {
     "#/run/{a}?tab=stack": None,
     "#/compare": "{one}",
     "#/compare?a={a}": "Run B",
-    "#/compare?a={a}&b={b}&shown=all&compare={compare}&diverge={diverge}": "Stack difference",
+    "#/compare?a={a}&b={b}&shown=all&compare={compare}&diverge={diverge}": "Environment difference",
     "#/networks?a={model}&b={model}": "Swap A and B",
     "#/diverge": "{one}",
     "#/diverge/{diverge}": "Layer by layer",

@@ -47,7 +47,7 @@ PAUSE = 100  # milliseconds
 
 # What stands on a page of the explorer and not on that of a bundle: buttons, and runs that nobody chose.
 NEEDS_A_SERVER = (
-    "Find the layer where they part\n",
+    "Find the layer where they diverge\n",
     "Look into both models\n",
     "Replace this model\n",
     "Download as JSON\n",
@@ -121,7 +121,7 @@ def served(some):
 VIEWS = {
     "#/runs?model={ref}&sort=latency_p50%40batch%3D1": "2 evaluations",
     "#/run/{a}?tab=inputs&order=surest&bin=9&answer=3": "of 200 inputs",
-    "#/compare?a={b}&b={a}&shown=all&order=least+sure&offset=48": "Stack difference",
+    "#/compare?a={b}&b={a}&shown=all&order=least+sure&offset=48": "Environment difference",
     "#/model/{ref}?tab=history&metric=latency_p50": "parameters, as its source says",
 }
 MORE_VIEWS = {
@@ -221,7 +221,7 @@ def test_opened_from_a_disk_it_shows_what_was_chosen_and_nothing_else(opened, so
     chosen, other = runs["demo:lenet-torch", "litert"], runs["demo:lenet-int8", "litert"]
     assert chosen.id[:8] in window.text()
     first = runs["demo:lenet-torch", "onnxruntime"]
-    page = window.visit(f"#/compare?a={first.id}&b={chosen.id}", expect="Stack difference")
+    page = window.visit(f"#/compare?a={first.id}&b={chosen.id}", expect="Environment difference")
     with at_home(explored_home), open_store() as store:
         assert verdict(compare_runs(store, first, chosen, open_files=False)) in window.text()
     assert not page.get_by_role("button", name="Find the layer").count()
@@ -303,7 +303,7 @@ def test_what_cannot_be_exported_is_said(explored_home, tmp_path):
             ("new", {}, "Nothing was chosen"),
             ("new", {"runs": ["demo:nothing*"]}, "No run fits 'demo:nothing*'"),
             ("new", {"runs": ["ffffffffffffffff"]}, "There is no run named"),
-            ("new", {"divergences": ["latest"]}, "There is no comparison of two stacks named 'latest'"),
+            ("new", {"divergences": ["latest"]}, "There is no comparison of two environments named 'latest'"),
             ("new", {"queries": ["ON size <="]}, "size <="),
             (
                 "new",

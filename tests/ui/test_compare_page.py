@@ -33,11 +33,11 @@ def two_models(explored_home):
 def test_the_figures_are_those_of_the_command(visitor, two_models):
     report, rows = two_models
     answers = report.answers
-    page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}", expect="Stack difference")
+    page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}", expect="Environment difference")
     words = visitor.text()
     assert verdict(report) in words
     assert f"{percent(answers.agreement)}\nsame answer" in words
-    assert f"{answers.only_a:,}\nonly A is right" in words
+    assert f"{answers.only_a:,}\nonly A correct" in words
     figures = page.get_by_role("region", name="Figures of both runs").locator("tbody tr")
     for metric in ("top1", "latency_p50", "file_size"):
         pair = next(each for each in report.figures if each.metric == metric)
@@ -116,11 +116,11 @@ def test_inputs_with_different_answers_come_first_and_lead_to_the_layer(flipping
     page = window.visit(f"#/compare?a={a.id}&b={b.id}", expect="3 of 20 inputs.")
     rows = page.get_by_role("list", name="Answers of both runs").locator("> li")
     expect(rows).to_have_count(3)
-    expect(page.get_by_text("does not say where its data lie")).to_be_visible()
+    expect(page.get_by_text("does not record where its dataset is")).to_be_visible()
     for row in rows.all():
         assert row.inner_text().index("✓ right") < row.inner_text().index("✗ wrong")
     expect(page.get_by_role("figure", name="Inputs with different answers").locator("svg")).to_have_count(1)
-    assert page.get_by_role("button", name="Find the layer where they part").is_visible()
+    assert page.get_by_role("button", name="Find the layer where they diverge").is_visible()
     assert f"zoolens diverge {a.id[:8]} {b.id[:8]}" in window.text()
     page.get_by_label("Show").select_option("the same answers")
     expect(rows).to_have_count(17)
@@ -144,4 +144,4 @@ def test_two_runs_are_chosen_by_search(visitor, two_models):
 
 def test_everybody_can_read_it(look_everywhere, two_models):
     report, _ = two_models
-    look_everywhere(f"#/compare?a={report.a.id}&b={report.b.id}&shown=all", expect="Stack difference")
+    look_everywhere(f"#/compare?a={report.a.id}&b={report.b.id}&shown=all", expect="Environment difference")

@@ -1,5 +1,5 @@
-"""Audits, comparisons of two stacks and explanations that are started in the browser, really run, and end on the page
-that shows what they found."""
+"""Audits, comparisons of two environments and explanations that are started in the browser, really run, and end on
+the page that shows what they found."""
 
 import json
 import re
@@ -70,11 +70,11 @@ def test_an_audit(window, workshop):
 
 @pytest.mark.slow  # test_jobs_page.py follows a job from the form to its result
 def test_where_two_stacks_part(window, workshop):
-    page = window.visit("#/diverge", expect="No two stacks were compared here yet.")
+    page = window.visit("#/diverge", expect="No two environments were compared here yet.")
     page.get_by_role("textbox", name="A", exact=True).fill("demo:lenet-int8@onnxruntime")
     page.get_by_role("textbox", name="B", exact=True).fill("demo:lenet-int8@litert")
     page.get_by_label("Inputs").fill("6")
-    page.get_by_role("button", name="Find where they part").click()
+    page.get_by_role("button", name="Find where they diverge").click()
     page.get_by_role("link", name="Result of Diverge").click(timeout=PATIENCE)
     expect(page.locator(".verdict")).to_be_visible()
     printed = json.loads(newest(workshop[1]).output_file.read_bytes())
@@ -84,7 +84,7 @@ def test_where_two_stacks_part(window, workshop):
     assert (printed["first"]["layer"] if printed["first"] else "none") in words
     for cause in printed["causes"]:
         assert f"{'Proved' if cause['proved'] else 'Suspected, not proved'}: {cause['sentence']}." in words
-    rows = page.get_by_role("region", name="Layers of both stacks").locator("tbody tr")
+    rows = page.get_by_role("region", name="Layers of both environments").locator("tbody tr")
     expect(rows).to_have_count(len(printed["layers"]))
     for place, layer in enumerate(printed["layers"]):
         assert layer["layer"] in rows.nth(place).inner_text()
@@ -152,7 +152,7 @@ def test_the_page_of_jobs_leads_to_what_they_found(window, workshop):
 
 
 def newest(home):
-    """The newest comparison of two stacks."""
+    """The newest comparison of two environments."""
     with at_home(home):
         return next(job for job in job_folders() if "diverge" in job.asked()["command"])
 

@@ -53,7 +53,7 @@ def test_the_figures_are_those_of_the_store(visitor, measured):
     assert run.ref in words
     assert run.dataset.name in words
     assert f"{run.stack.runtime} {run.stack.version}" in words
-    assert "It is about a part of the data: 200 of 2,000 inputs." in words
+    assert "It is about a part of the dataset: 200 of 2,000 inputs." in words
     rows = page.get_by_role("region", name="Figures").locator("tbody tr")
     for metric in ("top1", "ece", "file_size"):
         (known,) = store.observations(run.id, metric=metric, scope="")
@@ -152,7 +152,7 @@ def test_two_runs_are_chosen_from_the_list_and_compared(visitor, measured):
     expect(page.get_by_text("choose another one on the same data")).to_be_visible()
     boxes.last.check()
     page.get_by_role("link", name="Compare these two").click()
-    expect(page.get_by_role("heading", name="Stack difference")).to_be_visible()
+    expect(page.get_by_role("heading", name="Environment difference")).to_be_visible()
     visitor.visit("#/runs?q=lenet-int8", expect="2 evaluations.")
     page.get_by_role("link", name=run.id[:8]).click()
     expect(page.get_by_role("tab", name="Confusion")).to_be_visible()
@@ -199,7 +199,7 @@ def test_what_went_wrong_is_said_with_what_to_do(chromium, troubled):
     assert page.get_by_label("Show").locator("option").all_inner_texts() == ["all inputs"]
     window.visit(f"#/run/{vectors.id}?tab=inputs", expect="12 of 12 inputs.")
     assert page.get_by_label("Sort by").locator("option").all_inner_texts() == ["place in the data"]
-    expect(page.get_by_text("does not say where its data lie")).to_be_visible()
+    expect(page.get_by_text("does not record where its dataset is")).to_be_visible()
     page.get_by_role("tab", name="Confusion").click()
     expect(page.get_by_text("it answers no class")).to_be_visible()
     window.close()

@@ -49,7 +49,7 @@ def watcher(chromium, service_explorer):
 
 def test_sessions_are_listed_with_their_state(watcher):
     page = watcher.visit("#/services", expect="digits")
-    expect(page.get_by_role("alert")).to_contain_text("The server http://127.0.0.1:9 does not tell its metrics")
+    expect(page.get_by_role("alert")).to_contain_text("The server http://127.0.0.1:9 does not publish its metrics")
     assert "Stopped" in page.get_by_role("row").filter(has_text="digits").inner_text()
     running = page.get_by_role("row").filter(has_text="clothes").inner_text()
     assert "Answers now" in running

@@ -37,7 +37,7 @@ export function Sparkline({ values, label }: { values: number[]; label: string }
     const height = Math.max(2, (HEIGHT - 2) * (value / most));
     return value ? `M${place * step + 0.5} ${HEIGHT - 1}v${-height}h${width}v${height}z` : "";
   };
-  // One path for all bars: a table has thirty of these pictures, and every element of them is laid out anew.
+  // One path for all bars: a table has thirty of these pictures, and every element of them is laid out again.
   return (
     <svg class="sparkline" width={WIDTH} height={HEIGHT} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
       <title>{label}</title>

@@ -1,4 +1,4 @@
-// The inputs themselves, of a run or of a comparison of two stacks: as images, or in words.
+// The inputs themselves, of a run or of a comparison of two environments: as images, or in words.
 import { useEffect } from "preact/hooks";
 import type { InputItem } from "../answers";
 import { type Parameters, resourceUrl, useAnswer } from "../api";

@@ -16,7 +16,7 @@ export function Confusion({ run, onPick }: ConfusionProps) {
   if (!answer) return <Loading what="Reading the answers" />;
   if (!answer.chart) {
     return (
-      <EmptyState title="Which classes are confused is not known.">
+      <EmptyState title="The confusion matrix is unknown.">
         <p>{answer.reason}</p>
       </EmptyState>
     );
@@ -59,7 +59,7 @@ export function Calibration({ run, onPick }: CalibrationProps) {
   if (!answer) return <Loading what="Reading the answers" />;
   if (!answer.chart) {
     return (
-      <EmptyState title="Whether it knows when it is wrong cannot be told.">
+      <EmptyState title="The calibration is unknown.">
         <p>{answer.reason}</p>
       </EmptyState>
     );
@@ -68,7 +68,7 @@ export function Calibration({ run, onPick }: CalibrationProps) {
     <>
       <p>
         Expected calibration error: <b>{answer.ece}</b>.{" "}
-        <span class="dim">Points below the line are surer than right. Pick one, or a row of the table, to see its inputs.</span>
+        <span class="dim">Points below the line are overconfident. Pick one, or a row of the table, to see its inputs.</span>
       </p>
       <div class="beside">
         <Chart spec={answer.chart} title={answer.title} onPick={({ bin }) => typeof bin === "number" && onPick(bin)} />

@@ -52,5 +52,5 @@ export function Filtered(props: { label: string; filters: ComponentChildren; chi
 
 /** What a list without rows says where filters or a search are to blame. */
 export function NothingFits({ what }: { what: string }) {
-  return <EmptyState title={`No ${what} fits.`}>Take away a filter, or a word of the search.</EmptyState>;
+  return <EmptyState title={`No ${what} fits.`}>Remove a filter, or a word of the search.</EmptyState>;
 }

@@ -100,7 +100,7 @@ export function QueryInput({ value, problem, onAsk }: QueryInputProps) {
           onFocus={offer}
           onBlur={() => setTimeout(close, 150)}
         />
-        <ul id="offers" role="listbox" aria-label="What may stand here" hidden={!items.length}>
+        <ul id="offers" role="listbox" aria-label="What may follow here" hidden={!items.length}>
           {items.map((item, place) => (
             <li
               id={`offer-${place}`}

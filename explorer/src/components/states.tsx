@@ -80,7 +80,7 @@ export function Notes({ notes, title }: { notes: string[]; title: string }) {
 
 const LATE = 400; // milliseconds
 
-/** Whether something takes so long that the page shows it. A style with a delay would draw the page anew each time. */
+/** Whether something takes so long that the page shows it. A style with a delay would draw the page again each time. */
 export function useLate(busy: boolean): boolean {
   const [late, setLate] = useState(false);
   useEffect(() => {

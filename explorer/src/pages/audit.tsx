@@ -146,7 +146,7 @@ function Audit({ id }: { id: string }) {
 }
 
 function NoFindings() {
-  return <EmptyState title="The audit found nothing.">That is no proof that all is right.</EmptyState>;
+  return <EmptyState title="The audit found nothing.">That does not prove that everything is correct.</EmptyState>;
 }
 
 function Finding({ audit, finding }: { audit: string; finding: FindingItem }) {

@@ -94,7 +94,7 @@ function Runs(props: {
       <div class="bar">
         <SearchBox
           label={`Search ${title}`}
-          hint="Search by model, data, runtime or id …"
+          hint="Search by model, dataset, runtime or id …"
           value={q}
           onSearch={(value) => setQuery({ q: value, offset: "" }, true)}
         />
@@ -103,9 +103,9 @@ function Runs(props: {
       {!answer && !error && <Loading what="Reading the store" />}
       {rows.length > 0 && <Table label={title} columns={columns} rows={rows} rowKey={(row) => row.id} />}
       {answer && rows.length === 0 && (
-        <EmptyState title={q ? "No run fits." : without ? "There is no other run on these data." : "No evaluations yet."}>
+        <EmptyState title={q ? "No run fits." : without ? "There is no other run on this dataset." : "No evaluations yet."}>
           {q ? (
-            "Take away a word of the search."
+            "Remove a word of the search."
           ) : (
             <>
               Run <code>zoolens eval MODEL --data DATA</code>
@@ -232,7 +232,7 @@ function Cause({ answer }: { answer: Comparison }) {
           answer={answer}
           kind="diverge"
           text="One model answers differently in the two runs."
-          button="Find the layer where they part"
+          button="Find the layer where they diverge"
           command={`zoolens diverge ${a.id.slice(0, 8)} ${b.id.slice(0, 8)}`}
         />
       )}
@@ -350,7 +350,7 @@ function Inputs({ answer }: { answer: Comparison }) {
             content: () => (
               <>
                 {answer.flips_chart && (
-                  <Chart spec={answer.flips_chart} title="Inputs with different answers by how sure each run is" />
+                  <Chart spec={answer.flips_chart} title="Inputs with different answers by the confidence of each run" />
                 )}
                 <Gallery run={a.id} other={b.id} />
               </>
@@ -425,12 +425,12 @@ function Environment({ answer }: { answer: Comparison }) {
     { key: "b", title: "B", cell: (row) => <bdi class="wide">{row.b}</bdi> },
   ];
   return (
-    <section aria-label="Stack difference">
-      <h2>Stack difference</h2>
+    <section aria-label="Environment difference">
+      <h2>Environment difference</h2>
       {answer.environment.length > 0 ? (
-        <Table label="Stack difference" columns={columns} rows={answer.environment} rowKey={(row) => row.what} />
+        <Table label="Environment difference" columns={columns} rows={answer.environment} rowKey={(row) => row.what} />
       ) : (
-        <p>Both ran in the same stack, as far as it is recorded.</p>
+        <p>Both ran in the same environment, as far as it is recorded.</p>
       )}
     </section>
   );

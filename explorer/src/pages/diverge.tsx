@@ -25,19 +25,19 @@ function Divergences() {
   return (
     <>
       <h1>Diverge</h1>
-      <p>At which layer do two stacks part on the same inputs, is that rounding or a fault, and what removes it?</p>
+      <p>At which layer do two environments diverge on the same inputs, is that rounding or a fault, and what removes it?</p>
       {isLive() && <DivergeForm onStart={again} />}
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading />}
       {answer && (
         <JobList
-          label="Comparisons of two stacks"
+          label="Comparisons of two environments"
           part={answer}
           limit={LIMIT}
           onEnd={again}
           result={{ title: "Result", address: (job) => address(`diverge/${job.id}`) }}
           nothing={
-            <EmptyState title="No two stacks were compared here yet.">
+            <EmptyState title="No two environments were compared here yet.">
               Start above, or from two runs that <PageLink page="compare">Compare</PageLink> shows.{" "}
               <code>zoolens diverge MODEL@RUNTIME MODEL@RUNTIME --data demo</code> says the same in a terminal.
             </EmptyState>
@@ -51,8 +51,8 @@ function Divergences() {
 function DivergeForm({ onStart }: { onStart: () => void }) {
   return (
     <JobForm
-      label="Compare two stacks"
-      button="Find where they part"
+      label="Compare two environments"
+      button="Find where they diverge"
       kind="diverge"
       fields={[
         { name: "a", title: "A", hint: "demo:lenet-torch@onnxruntime", required: true },
@@ -79,7 +79,7 @@ function Divergence({ id }: { id: string }) {
         <h1>Diverge</h1>
         {error ? <ErrorState error={error} again={again} /> : <Loading />}
         <p>
-          <a href={address("diverge")}>All comparisons of two stacks</a>
+          <a href={address("diverge")}>All comparisons of two environments</a>
         </p>
       </>
     );
@@ -87,7 +87,7 @@ function Divergence({ id }: { id: string }) {
   return (
     <>
       <p class="crumbs">
-        <a href={address("diverge")}>All comparisons of two stacks</a>
+        <a href={address("diverge")}>All comparisons of two environments</a>
       </p>
       <h1>
         <bdi>{answer.a.title}</bdi> and <bdi>{answer.b.title}</bdi>
@@ -116,7 +116,7 @@ function Divergence({ id }: { id: string }) {
           <h2>Layer by layer</h2>
           <Chart spec={answer.growth as Spec} title="How the difference grows from layer to layer" />
           <p class="dim">{answer.floor}</p>
-          <WordTable table={answer.layers} label="Layers of both stacks" />
+          <WordTable table={answer.layers} label="Layers of both environments" />
         </section>
       )}
       <section aria-label="All that was found">

@@ -157,7 +157,7 @@ function TextLive() {
           Add a text
         </button>
       )}
-      <p class="dim">Models that make vectors of texts say how alike several of them are.</p>
+      <p class="dim">Models that make vectors of texts show the similarity of several of them.</p>
     </section>
   );
   return <Live takes="text" parameter="model" example="folder:minilm" entry={entry} card={(choice, remove) => (
@@ -413,7 +413,7 @@ function Tokens({ text, most }: { text: LiveText; most: number }) {
 function Alike({ rows, numbers }: { rows: string[][]; numbers: number[] }) {
   return (
     <table class="alike">
-      <caption>How alike the texts are (cosine: 1 is the same direction)</caption>
+      <caption>Similarity of the texts (cosine: 1 is the same direction)</caption>
       <thead>
         <tr>
           <td />

@@ -258,7 +258,7 @@ const CLASSES = (onPick: (label: number) => void): Column<ClassItem>[] => [
     title: "Recall",
     sort: "recall",
     number: true,
-    help: "Of the inputs of this class, the share that was answered right, with its 95 % interval",
+    help: "Of the inputs of this class, the share that was classified correctly, with its 95 % interval",
     cell: (row) => <FigureCell figure={row.recall} />,
   },
 ];
@@ -271,7 +271,7 @@ function Latency({ run }: { run: string }) {
   if (!answer) return <Loading what="Reading the timings" />;
   if (!answer.charts.length) {
     return (
-      <EmptyState title="Its calls were not timed one by one.">
+      <EmptyState title="Its calls were not timed individually.">
         <p>
           <code>zoolens eval MODEL --batch 1,8</code> times calls of these batch sizes.
         </p>
@@ -376,7 +376,7 @@ function Stack({ detail }: { detail: RunDetail }) {
         <Line name="Runtime">
           <bdi>{run.stack}</bdi>
         </Line>
-        <Line name="Precision">{detail.precision ? <bdi>{detail.precision}</bdi> : "the runtime does not tell"}</Line>
+        <Line name="Precision">{detail.precision ? <bdi>{detail.precision}</bdi> : "not reported by the runtime"}</Line>
         {detail.attempts.length > 0 && (
           <Line name="Attempts">
             {detail.attempts.map((attempt, place) => (
@@ -411,7 +411,7 @@ function Stack({ detail }: { detail: RunDetail }) {
       )}
       <Facts title="What can change an answer or a time" facts={detail.environment} />
       <Facts title="What only the open model knew" facts={detail.resolved} />
-      <Facts title="Where model and data were found" facts={detail.origin} />
+      <Facts title="Where model and dataset were found" facts={detail.origin} />
     </>
   );
 }

@@ -51,7 +51,7 @@ export function RunsPage() {
       <div class="bar">
         <SearchBox
           label="Search runs"
-          hint="Search by model, data, runtime or id …"
+          hint="Search by model, dataset, runtime or id …"
           value={query.get("q") ?? ""}
           onSearch={(value) => setQuery({ q: value, offset: "" }, true)}
         />
@@ -131,7 +131,7 @@ function Picked({ picked, rows }: { picked: string[]; rows: RunItem[] }) {
   const data = new Set(picked.map((id) => rows.find((row) => row.id === id)?.dataset).filter(Boolean));
   return (
     <p class="picked-runs" role="status">
-      {picked.length === 1 && "One run is chosen: choose another one on the same data to compare them."}
+      {picked.length === 1 && "One run is chosen: choose another one on the same dataset to compare them."}
       {picked.length === 2 && (
         <a class="button" href={address("compare", { a, b })}>
           Compare these two

@@ -12,7 +12,7 @@ const LIMIT = 20;
 const AGAIN = 2500; // milliseconds: a server writes every two seconds at first
 const STATES: Record<ServiceSession["state"], string> = {
   active: "Answers now",
-  silent: "Silent: idle, or ended without a word",
+  silent: "Silent: idle, or ended without recording it",
   stopped: "Stopped",
 };
 

@@ -80,7 +80,7 @@ const STUDIES: Column<StudyItem>[] = [
     key: "apart",
     title: "Δ ≥ 5 %",
     number: true,
-    help: "Trials whose sides are five points of accuracy or more apart, of those that have both accuracies",
+    help: "Trials whose accuracies differ by five points or more, of those that have both accuracies",
     cell: (row) => (row.with_delta ? `${row.apart.toLocaleString("en")} of ${row.with_delta.toLocaleString("en")}` : "–"),
   },
   { key: "median", title: "Median Δ", number: true, cell: (row) => row.median_delta },
@@ -162,7 +162,7 @@ function SpacePanel({ name, detail }: { name: string; detail: StudyDetail }) {
           <div class="bar">
             {axis("To the right", "x", answer.x)}
             {axis("Upwards", "y", answer.y)}
-            <span class="dim">Click a point to see how its sides learnt.</span>
+            <span class="dim">Click a point to see the learning curves of its sides.</span>
           </div>
           <Chart
             spec={answer.chart}
@@ -332,7 +332,7 @@ function PickedTrial({ name, onExplained }: { name: string; onExplained: () => v
           {answer.curves ? (
             <Chart spec={answer.curves} title="Loss and accuracy of every side over the epochs" />
           ) : (
-            <p class="dim">Nobody kept what happened in its epochs.</p>
+            <p class="dim">Its epochs were not recorded.</p>
           )}
           {answer.explanations.map((one) => (
             <Explanation found={one} />
@@ -397,9 +397,9 @@ function Explanation({ found }: { found: ExplanationItem }) {
         Trial <bdi>{found.trial}</bdi>: <bdi>{found.b}</bdi> − <bdi>{found.a}</bdi> is {found.gap}
       </h3>
       {found.chart ? (
-        <Chart spec={found.chart} title="Which part of the gap each semantic makes" />
+        <Chart spec={found.chart} title="Share of the gap by setting" />
       ) : (
-        <p>Nothing was shared out: the text below says why.</p>
+        <p>The gap was not attributed: the text below says why.</p>
       )}
       {found.shares.length > 0 && (
         <Table label="Shares of the gap" columns={SHARES} rows={found.shares} rowKey={(row) => row.name} />

@@ -34,7 +34,7 @@ def give_up() -> None:
 
 
 def _held() -> int:
-    """The permitted capabilities of this process as bits; 0 where /proc does not tell."""
+    """The permitted capabilities of this process as bits; 0 where /proc does not report it."""
     try:
         with open("/proc/self/status") as status:  # noqa: PTH123 - before anything else is imported
             return next(int(line.split()[1], 16) for line in status if line.startswith("CapPrm:"))

@@ -269,7 +269,7 @@ def _normal(piece: str) -> str:
 
 
 def _formatted(requirement: Requirement) -> str:
-    """Written anew from its parts, so that nothing unread reaches pip."""
+    """Written again from its parts, so that nothing unread reaches pip."""
     from packaging.utils import canonicalize_name
 
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""

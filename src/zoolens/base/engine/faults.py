@@ -49,7 +49,7 @@ def death(worker: str, code: int | None, doing: str, printed: Sequence[str]) -> 
     if killed or "bad_alloc" in words:
         hints.append("Is there enough memory?")
     if words:
-        hints.append(f"Its last words: {words}")
+        hints.append(f"Its last output: {words}")
     kind = Circumstance if killed else WorkerError
     return kind(f"The {worker} {_ending(code)} while {doing}.", hint=" ".join(hints) or None)
 

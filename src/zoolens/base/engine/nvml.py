@@ -18,7 +18,7 @@ class NoNvml(Exception):
 
 @dataclass(frozen=True)
 class Gpu:
-    """What of a GPU can change an answer or a time; None is what this one does not tell."""
+    """What of a GPU can change an answer or a time; None is what this one does not report."""
 
     name: str
     driver: str
@@ -30,7 +30,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class GpuState:
-    """What a GPU does right now; None is what this one does not tell."""
+    """What a GPU does right now; None is what this one does not report."""
 
     watts: float | None
     graphics_mhz: int | None

@@ -154,7 +154,7 @@ def _limit(policy: Policy) -> None:
 def _threads_of_user() -> int | None:
     """How many threads this user's processes have. The kernel's limit counts all of them, not those of a worker.
 
-    None where /proc does not tell. The limit does not hold for root itself.
+    None where /proc does not report it. The limit does not hold for root itself.
     """
     try:
         pids = [name for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - light

@@ -56,7 +56,7 @@ def test_every_death_has_a_sentence():
     crashed = death("training process", -signal.SIGSEGV, "training lenet", ["some noise", "out of cheese"])
     assert type(crashed) is WorkerError
     assert crashed.message == "The training process died with signal 11 (SIGSEGV) while training lenet."
-    assert crashed.hint == "Its last words: some noise | out of cheese"
+    assert crashed.hint == "Its last output: some noise | out of cheese"
     assert "exited with code 7" in death("process", 7, "reading", []).message
     assert "died with signal 250 (unknown)" in death("process", -250, "reading", []).message
     assert "hung up while reading" in death("process", None, "reading", []).message

@@ -39,7 +39,7 @@ Layout = list[dict[str, Any]]  # name, dtype, shape, offset of every tensor in a
 
 
 class Arena:
-    """Memory shared by two processes, of which one writes. Grown by the writer, mapped anew by the reader.
+    """Memory shared by two processes, of which one writes. Grown by the writer, mapped again by the reader.
 
     `read` gives views, valid until the writer writes again. What is written or read again and again in the same shapes
     is laid out once: `write` then gives the same layout object, and `read` of the same object gives the same views.
@@ -124,7 +124,7 @@ class Arena:
         views = {str(place["name"]): self._view(place) for place in layout}
         total = sum(view.nbytes for view in views.values())
         if total > size:  # whoever copies them would run out of memory
-            raise ValueError("tensors that lie over each other")
+            raise ValueError("tensors that overlap")
         if limit is not None and total > limit:
             raise ValueError(f"tensors of more than {limit:,} bytes")
         self._read = layout, views, limit

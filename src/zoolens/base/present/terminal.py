@@ -166,7 +166,7 @@ def print_table(
 def _name_hidden(console: Console, columns: Sequence[Column], shown: Sequence[int]) -> None:
     hidden = [column.name for i, column in enumerate(columns) if i not in shown]
     if hidden:
-        console.print(f"[dim]Not shown for want of width: {plain(', '.join(hidden))}.{_how_to_see_all()}[/]")
+        console.print(f"[dim]Columns hidden for lack of width: {plain(', '.join(hidden))}.{_how_to_see_all()}[/]")
 
 
 def _how_to_see_all() -> str:

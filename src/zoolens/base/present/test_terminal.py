@@ -65,7 +65,7 @@ def test_tables_fit_100_columns_in_a_pipe_unless_all_columns_are_wanted(capsys):
     print_table(columns, rows)
     *table, note = capsys.readouterr().out.splitlines()
     assert max(len(line.rstrip()) for line in table) <= TABLE_WIDTH
-    assert note.startswith("Not shown for want of width: column 4, column 5")
+    assert note.startswith("Columns hidden for lack of width: column 4, column 5")
     with click.Context(click.Command("list")) as context:
         show_every_column(context)
         print_table(columns, rows)

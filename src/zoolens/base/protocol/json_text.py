@@ -86,7 +86,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(name: str) -> NoReturn:
-    raise invalid(f"The JSON holds {name}, which is no JSON: send such values as binary data.")
+    raise invalid(f"The JSON holds {name}, which is not JSON: send such values as binary data.")
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)

@@ -248,7 +248,7 @@ def _check_entries(entries: list[zipfile.ZipInfo], ignore_case: bool) -> None:
         if entry.compress_type == zipfile.ZIP_STORED and entry.file_size != entry.compress_size:
             raise Refused(f"its entry {_short(entry)} has two sizes")
         if entry.header_offset < end:
-            raise Refused(f"its entry {_short(entry)} lies over another one, as in a zip bomb")
+            raise Refused(f"its entry {_short(entry)} overlaps another one, as in a zip bomb")
         end = entry.header_offset + _LOCAL_HEADER.size + entry.compress_size
 
 

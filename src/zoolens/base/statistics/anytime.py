@@ -1,6 +1,6 @@
 """Bounds on the mean of paired differences that hold at every moment: one may look, and stop, at any time.
 
-A difference is what one input says about two models: 1 where only B is right, −1 where only A is, 0 where both or
+A difference is what one input says about two models: 1 where only B is correct, −1 where only A is, 0 where both or
 neither are; any number from −1 to 1 will do. On the same inputs only the disagreements are noise, which is why such a
 bound is far narrower than the difference of two bounds.
 

@@ -70,7 +70,7 @@ def wilson_share(p: float, n: float, confidence: float = CONFIDENCE) -> Interval
 def paired_difference(only_a: int, only_b: int, n: int, confidence: float = CONFIDENCE) -> Interval:
     """Score interval of (share of B) − (share of A) on the same n inputs (Tango 1998).
 
-    `only_a` counts the inputs on which only A is right, `only_b` those on which only B is. The interval holds every
+    `only_a` counts the inputs on which only A is correct, `only_b` those on which only B is. The interval holds every
     difference that the score test does not reject, as Wilson's does for one share. Its coverage stays near the nominal
     one also where the two disagree on a handful of inputs, all in one direction. An interval made of a standard error,
     such as that of Agresti and Min, then covers only 86 % instead of 95 %.
@@ -93,7 +93,7 @@ def _score_lower(only_a: int, only_b: int, n: int, z: float) -> float:
 def _score(only_a: int, only_b: int, n: int, difference: float) -> float:
     """How many standard errors the counts lie above a supposed difference.
 
-    The error is the one under that difference: the share on which only A is right is the most likely one that the
+    The error is the one under that difference: the share on which only A is correct is the most likely one that the
     supposed difference allows, which is the larger root of a quadratic equation.
     """
     linear = (2 * n - (only_b - only_a)) * difference - (only_a + only_b)

@@ -25,7 +25,7 @@ def exact_mcnemar(only_a: int, only_b: int) -> float:
 
 
 def no_better_than_guessing(correct: NDArray[np.bool_], labels: NDArray[Any]) -> bool:
-    """Whether so many right answers are what an even guess among the data's classes gives, or fewer.
+    """Whether so many right answers are what an even guess among the dataset's classes gives, or fewer.
 
     The binomial tail is exact: the answer is False as soon as guessing would be right so often in fewer than one case
     of twenty.

@@ -105,7 +105,7 @@ class Bulk:
         except FileNotFoundError as error:
             raise StoreError(
                 f"The file of {part}, {part.path}, is missing.",
-                hint="Bring the bulk directory along with the database, or set ZOOLENS_BULK to where it lies.",
+                hint="Copy the bulk directory together with the database, or set ZOOLENS_BULK to its path.",
             ) from error
         except OSError as error:
             raise _damaged(part, str(error.strerror or error)) from error

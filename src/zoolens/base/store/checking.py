@@ -95,7 +95,7 @@ def _missing_facts(connection: Connection) -> Iterator[str]:
                 if count := connection.execute(lost.select_from(table)).scalar_one():
                     yield f"{count:,} rows of {table.name} refer to {key.column.table.name} that are not there."
     except DBAPIError as error:
-        yield f"The rows of stages and runs cannot be held against each other: {reason(error)}."
+        yield f"The rows of stages and runs cannot be compared: {reason(error)}."
 
 
 def _all_parts(store: Store, damage: list[str]) -> Iterator[Part]:

@@ -91,7 +91,7 @@ def _copy_runs(store: Store, target: Store, ids: Sequence[str], wanted: Collecti
     _insert(target, schema.runs, runs)
     observations = rows(schema.observations, schema.observations.c.run_id.in_(ids))
     facts = [row for row in observations if _is_about(str(row["scope"]), wanted)]
-    # A stage says how many observations it has, and a check compares: fewer are copied, so the number is made anew.
+    # A stage says how many observations it has, and a check compares: fewer are copied, so they are counted again.
     counts = Counter((row["run_id"], row["stage"]) for row in facts)
     stages = rows(schema.stages, schema.stages.c.run_id.in_(ids))
     counted = [{**row, "facts": counts[row["run_id"], row["stage"]]} for row in stages]

@@ -205,7 +205,7 @@ class Run:
 
     @property
     def origin(self) -> Mapping[str, Any]:
-        """Where this run's model and data were found, as told by whoever measured last: the same content may be
+        """Where this run's model and dataset were found, as told by whoever measured last: the same content may be
         reached by several names. Keys: ref, manifest, folder, data, limit, seed; file where a manifest was named by its
         path, classes where the data's are not called as in its record."""
         origin: Mapping[str, Any] = self.resolved.get("origin") or {}

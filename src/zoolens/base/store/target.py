@@ -63,7 +63,8 @@ def resolve(target: str | Path | None) -> Target:
     if url.drivername == "sqlite" and url.database:
         return _file(Path(url.database))
     raise StoreError(
-        f"A store cannot live in {url.drivername!r}.", hint="Name a file (SQLite) or a URL that starts postgresql://."
+        f"A store cannot be kept in {url.drivername!r}.",
+        hint="Name a file (SQLite) or a URL that starts postgresql://.",
     )
 
 

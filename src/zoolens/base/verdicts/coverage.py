@@ -74,7 +74,7 @@ class Coverage:
     def text(self) -> str:
         """One or two sentences: how much was understood, and what was not."""
         if not self.tallies and not self.gaps:
-            return "Nothing was looked at."
+            return "Nothing was examined."
         counted = ", ".join(tally.text for tally in self.tallies)
         sentences = [f"Understood: {counted}."] if counted else []
         if self.gaps:

@@ -33,7 +33,7 @@ from zoolens.faces.cli.stores import store_option
     help="Name of a dataset in the store that is a random sample of what claims are about. Repeatable.",
 )
 @click.option("--all", "all_findings", is_flag=True, help="List every finding, instead of one for each cause.")
-@click.option("--fresh", is_flag=True, help="Read every structure anew.")
+@click.option("--fresh", is_flag=True, help="Read every structure again.")
 @on_option
 @store_option("keeps")
 @wide_option

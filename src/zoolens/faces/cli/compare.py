@@ -96,7 +96,7 @@ def print_report(report: Report, shown: int) -> None:
         console.print(f"\n[bold]Likely cause:[/] {plain(report.cause)}")
     if report.parts_by_stack:
         where = f"zoolens diverge {report.a.id[:8]} {report.b.id[:8]}"
-        console.print(f"At which layer the two part, and why: [bold]{where}[/]")
+        console.print(f"At which layer the two diverge, and why: [bold]{where}[/]")
 
 
 def _print_accuracy(console: Any, answers: AnswerComparison) -> None:
@@ -106,7 +106,8 @@ def _print_accuracy(console: Any, answers: AnswerComparison) -> None:
     else:
         console.print(
             f"top-1 B − A: [bold]{100 * answers.top1_change:+.2f}[/] points \\[{100 * low:+.2f}, {100 * high:+.2f}], "
-            f"exact McNemar p = {answers.p_value:.3g} (only A right: {answers.only_a}, only B right: {answers.only_b})"
+            f"exact McNemar p = {answers.p_value:.3g} "
+            f"(only A correct: {answers.only_a}, only B correct: {answers.only_b})"
         )
     console.print(f"{agreement_words(answers)}{_bit_equal(answers)}{_score_changes(answers)}")
     if answers.ties_a or answers.ties_b:
@@ -166,7 +167,7 @@ def _print_classes(console: Any, answers: AnswerComparison) -> None:
 def _print_disagreements(console: Any, answers: AnswerComparison, shown: int) -> None:
     if not answers.disagreements:
         return
-    console.print(f"\n[bold]{len(answers.disagreements)} inputs are answered differently[/], the surest first")
+    console.print(f"\n[bold]{len(answers.disagreements)} inputs are answered differently[/], the most confident first")
     for pair in answers.disagreements[:shown]:
         truth = pair.label if answers.labelled else "unknown"
         console.print(

@@ -17,8 +17,8 @@ _NEXT = (
     ("ui", "all of it in a browser: the explorer"),
     ("runs", "what was measured, kept in your store"),
     ("compare {a} {b}", "two runtimes, one model, input by input"),
-    ("runs show {a}", "everything about one run, and the stack it ran in"),
-    ("eval your-model.onnx --data your/images", "your own model, on your own data"),
+    ("runs show {a}", "everything about one run, and the environment it ran in"),
+    ("eval your-model.onnx --data your/images", "your own model, on your own dataset"),
     ("models", "every zoo on this machine"),
 )
 

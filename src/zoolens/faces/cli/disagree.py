@@ -79,8 +79,8 @@ def print_disagreements(panel: Disagreements) -> None:
         console.print(f"  [bold]{letter}[/] {plain(member.name)}  {member.run.id[:8]}{share}")
     size = run.inputs
     console.print(
-        f"\n{panel.total:,} of {size:,} inputs of {plain(panel.dataset)} ({100 * panel.total / size:.1f} %) are not "
-        "answered alike by all" + (", the most contested first\n" if panel.inputs else "\n")
+        f"\n{panel.total:,} of {size:,} inputs of {plain(panel.dataset)} ({100 * panel.total / size:.1f} %) get "
+        "different answers" + (", the most contested first\n" if panel.inputs else "\n")
     )
     columns = [Column("input", keep=100), Column("truth", keep=99), Column("bits", "number")]
     columns += [Column(letter, keep=90 - i) for i, letter in enumerate(_letters(panel))]

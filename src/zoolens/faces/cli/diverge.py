@@ -62,7 +62,7 @@ def command(a: str, b: str, **chosen: Any) -> None:
     try:
         _diverge(a, b, chosen)
     except KeyboardInterrupt as interrupt:
-        raise type(interrupt)("A comparison keeps nothing until it is finished, so it begins anew.") from None
+        raise type(interrupt)("A comparison keeps nothing until it is finished, so it starts over.") from None
 
 
 def _diverge(a: str, b: str, chosen: dict[str, Any]) -> None:

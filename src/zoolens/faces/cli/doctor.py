@@ -22,7 +22,7 @@ REASON_SHOWN = 40  # characters; --json has it whole
 
 @click.command()
 @click.argument("model", metavar="MODEL")
-@click.option("--data", "-d", required=True, help="Labelled data: 'demo', a path, or kind:path?key=value.")
+@click.option("--data", "-d", required=True, help="Labelled dataset: 'demo', a path, or kind:path?key=value.")
 @click.option("--runtime", "-r", default=None, help="Runtime; default: the first that can run the model.")
 @click.option("--limit", type=click.IntRange(2), default=None, help="Use this many inputs, drawn at random.")
 @click.option(
@@ -142,7 +142,7 @@ def _row(trial: VariantTrial) -> list[str]:
 def _print_sensitivity(diagnosis: Diagnosis, console: Any) -> None:
     if diagnosis.sensitivity:
         console.print(
-            f"\n[bold]What the model minds[/] (top-1 on {diagnosis.sensitivity[0].n:,} images, one change each)"
+            f"\n[bold]Sensitivity of the model[/] (top-1 on {diagnosis.sensitivity[0].n:,} images, one change each)"
         )
     for factor in diagnosis.sensitivity:
         ends = f"{factor.worst} {100 * factor.worst_accuracy:.1f} %, {factor.best} {100 * factor.best_accuracy:.1f} %"
@@ -156,7 +156,7 @@ def _print_verdict(diagnosis: Diagnosis, console: Any) -> None:
     if diagnosis.equals:
         more = len(diagnosis.equals) - EQUALS_SHOWN
         named = "; ".join(diagnosis.equals[:EQUALS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
-        console.print(f"These could not be told from it: {plain(named)}.", soft_wrap=True)
+        console.print(f"Not distinguishable from it: {plain(named)}.", soft_wrap=True)
     for note in diagnosis.notes:
         console.print(f"[yellow]Note:[/] {plain(note)}", soft_wrap=True)
     if diagnosis.corrected is not None:

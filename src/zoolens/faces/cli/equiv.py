@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="A B…")
-@click.option("--data", "-d", help="Dataset: the name of one in the store, or data to measure on now.")
+@click.option("--data", "-d", help="Dataset: the name of one in the store, or one to measure on now.")
 @click.option("--runtime", "-r", help="Only runs in this runtime; for a matrix a pattern, '*' for all.")
 @click.option(
     "--confidence",
@@ -166,7 +166,7 @@ def _print_accuracy(console: Any, accuracy: Accuracy, bounds: Bounds | None) -> 
         difference += f" \\[{100 * low:+.2f}, {100 * high:+.2f}]"
     console.print(
         f"accuracy: A {a}, B {b}\n  B − A [bold]{difference}[/] "
-        f"(only A right: {accuracy.only_a:,}, only B right: {accuracy.only_b:,}; paired)"
+        f"(only A correct: {accuracy.only_a:,}, only B correct: {accuracy.only_b:,}; paired)"
     )
     if bounds is not None and bounds.accuracy_drop is not None:
         console.print(

@@ -54,7 +54,7 @@ def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ..
 @click.option("--mode", default="default", help="Runtime mode, such as eager or compiled (torch).")
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs; default: all.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs at random instead of taking the first.")
-@click.option("--accuracy/--no-accuracy", default=True, help="Run the model over the data.")
+@click.option("--accuracy/--no-accuracy", default=True, help="Run the model over the dataset.")
 @click.option("--cold/--no-cold", default=True, help="Measure cold starts in fresh processes.")
 @click.option(
     "--latency-seconds",

@@ -157,7 +157,7 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
 @_store
 @trust_option
 def rebuild(data: str | None, task: str, store: str | None) -> None:
-    """Delete the index file and make it anew from the store."""
+    """Delete the index file and rebuild it from the store."""
     from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
     from zoolens.findings.index.maintenance import rebuild as make_anew
@@ -183,7 +183,7 @@ def verify(data: str | None, task: str, store: str | None) -> None:
         raise ZoolensError(
             f"{len(verified.differing):,} of {verified.signatures:,} signatures differ from the store: "
             f"{', '.join(verified.differing[:5])}.",
-            hint="Make the index anew with `zoolens index rebuild`.",
+            hint="Rebuild it with `zoolens index rebuild`.",
         )
     click.echo(f"All {verified.signatures:,} signatures in {verified.path} are those of the store.")
 

@@ -32,7 +32,7 @@ class Duration(click.ParamType[float]):
         except ZoolensError as error:
             self.fail(error.message, param, ctx)
         if amount.relative or not 0 < amount.value < float("inf"):
-            self.fail(f"{value!r} is no time; write 50ms or 1.5s.", param, ctx)
+            self.fail(f"{value!r} is not a time; write 50ms or 1.5s.", param, ctx)
         return float(amount.value)
 
 
@@ -265,7 +265,7 @@ def _trace(named: str, unit: str, store: str | None) -> Any:
 def _extents(name: str, text: str) -> tuple[int, ...]:
     extents = text.split(",")
     if not all(extent.strip().isdecimal() for extent in extents):
-        raise click.UsageError(f"{text!r} is no shape; write --shape {name}:3,224,224.")
+        raise click.UsageError(f"{text!r} is not a shape; write --shape {name}:3,224,224.")
     return tuple(int(extent) for extent in extents)
 
 

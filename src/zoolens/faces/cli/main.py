@@ -33,8 +33,8 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "identify": "Name the architecture of a file by its structure.",
     },
     "Measure": {
-        "demo": "Evaluate the built-in models on the built-in data: start here.",
-        "eval": "Measure models on data, in runtimes, on this machine.",
+        "demo": "Evaluate the built-in models on the built-in dataset: start here.",
+        "eval": "Measure models on a dataset, in runtimes, on this machine.",
         "reproduce": "Run a stored run again and say which figures hold.",
         "trace": "Say where the time of a model goes, down to the kernel.",
         "cost": "Count what a model costs, beside what public counters say.",
@@ -59,7 +59,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "load": "Measure latency and throughput of a server under load.",
     },
     "Train": {
-        "crosstrain": "Train one recipe in several frameworks, and say why they part.",
+        "crosstrain": "Train one recipe in several frameworks, and say why they differ.",
         "port": "Is your port of a network the same? Move weights between the two.",
     },
     "Store": {
@@ -68,7 +68,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "store": "Check that nothing in the store is damaged.",
     },
     "Set-up": {
-        "machine": "Measure what this machine can do at its best.",
+        "machine": "Measure this machine's peak performance.",
         "runtimes": "List the runtimes, and what each can and cannot do.",
         "env": "Show, export and remove runtime environments.",
     },

@@ -75,7 +75,7 @@ class Size(click.ParamType[tuple[int, int]]):
         parts = str(value).lower().replace("×", "x").split("x")
         numbers = [int(part) for part in parts if part.isdecimal()]
         if len(parts) > 2 or len(numbers) < len(parts) or 0 in numbers:
-            self.fail(f"{value!r} is no size; write 224 or 480x640 (height x width).", param, ctx)
+            self.fail(f"{value!r} is not a size; write 224 or 480x640 (height x width).", param, ctx)
         return numbers[0], numbers[-1]
 
 
@@ -110,5 +110,5 @@ class Bytes(click.ParamType[int]):
         except ZoolensError as error:
             self.fail(error.message, param, ctx)
         if amount.relative or amount.value < 1:
-            self.fail(f"{value!r} is no amount of memory; write 64 MB.", param, ctx)
+            self.fail(f"{value!r} is not an amount of memory; write 64 MB.", param, ctx)
         return round(amount.value)

@@ -105,7 +105,9 @@ def _numbers(steps: str) -> tuple[int, ...]:
     try:
         wanted = tuple(sorted({int(part) for part in steps.split(",")}))
     except ValueError:
-        raise ZoolensError(f"--steps {steps[:40]} is no list of whole numbers.", hint="Write --steps 1,2,10.") from None
+        raise ZoolensError(
+            f"--steps {steps[:40]} is not a list of whole numbers.", hint="Write --steps 1,2,10."
+        ) from None
     if wanted[0] < 1:
         raise ZoolensError("Steps are counted from 1.", hint="Write --steps 1,2,10, for example.")
     return wanted

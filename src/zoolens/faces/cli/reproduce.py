@@ -59,8 +59,8 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
     if not result.holds:
         raise ZoolensError(
             "The answers are not reproduced; the figures marked ✗ are outside their interval.",
-            hint=f"`zoolens diverge {result.again.id[:8]} MODEL@RUNTIME:env=PACKAGES` says at which layer this stack "
-            "parts from the original one.",
+            hint=f"`zoolens diverge {result.again.id[:8]} MODEL@RUNTIME:env=PACKAGES` says at which layer this "
+            "environment diverges from the original one.",
         )
 
 

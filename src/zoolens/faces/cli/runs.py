@@ -184,7 +184,7 @@ def _print_misjudged(runs: Sequence[Run]) -> None:
 
     if runs:
         which = f"Run {runs[0].id[:8]}" if len(runs) == 1 else f"{len(runs):,} runs ({runs[0].id[:8]} the newest)"
-        click.echo(f"{which}: no accuracy, since {JUDGED_WRONGLY}. `zoolens eval` measures it anew.")
+        click.echo(f"{which}: no accuracy, since {JUDGED_WRONGLY}. `zoolens eval` measures it again.")
 
 
 def _list_row(run: Run, known: Sequence[Observation]) -> list[str]:
@@ -225,7 +225,7 @@ def _print_run(run: Run, stages: Mapping[str, StageState], observations: Sequenc
         **({"guessed": "; ".join(guessed)} if (guessed := guessed_of(run)) else {}),
         "dataset": f"{run.dataset.name} ({run.dataset.size:,} inputs, {run.dataset.fingerprint[:12]})",
         "runtime": f"{run.stack.runtime} {run.stack.version or ''}".rstrip(),
-        "precision": run.precision or "the runtime does not tell",
+        "precision": run.precision or "the runtime does not report it",
     }
     _print_facts(console, facts)
     _print_section(console, "resolved", {name: value for name, value in run.resolved.items() if name != "origin"})

@@ -86,7 +86,9 @@ def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
         _list(a, b, chosen)
         return
     if chosen["data"] is None:
-        raise ZoolensError("Twins are measured on data, and none is named.", hint="Add --data, such as --data demo.")
+        raise ZoolensError(
+            "Stitched models are measured on a dataset, and none was given.", hint="Add --data, such as --data demo."
+        )
     twins = _twins(a, b, chosen)
     if chosen["as_json"]:
         from zoolens.findings.twins.making import as_data
@@ -176,7 +178,7 @@ def _print_coverage(a: Graph, b: Graph) -> None:
 
     coverage = pair_coverage(a, b)
     if not coverage.whole:
-        make_console().print(plain(f"Not known: {coverage.text}"))
+        make_console().print(plain(f"Unknown: {coverage.text}"))
 
 
 def _print_segments(rows: Sequence[dict[str, Any]], total: int) -> None:

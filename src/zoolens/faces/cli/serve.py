@@ -35,7 +35,7 @@ class Port(click.ParamType["int | None"]):
         if value in (None, "off"):
             return None
         if not str(value).isdecimal() or int(value) > _HIGHEST_PORT:
-            self.fail(f"{value!r} is no port; write a number up to {_HIGHEST_PORT}, 0, or off.", param, ctx)
+            self.fail(f"{value!r} is not a port; write a number up to {_HIGHEST_PORT}, 0, or off.", param, ctx)
         return int(value)
 
 

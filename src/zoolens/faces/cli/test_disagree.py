@@ -35,7 +35,7 @@ def test_contested_inputs_are_listed_with_truth_and_votes(invoke):
     assert result.exit_code == 0, result.output
     assert "1 zoo:[b]near" in result.stdout
     assert "agrees on 90.0 %" in result.stdout
-    assert "9 of 20 inputs of digits (45.0 %) are not answered alike by all" in result.stdout
+    assert "9 of 20 inputs of digits (45.0 %) get different answers" in result.stdout
     lines = [line.split() for line in result.stdout.splitlines()[-3:]]
     assert lines[0] == ["0", "[i]0", "0.92", "[i]0", "90", "%", "[i]1", "90", "%", "[i]1", "90", "%"]
 

@@ -42,7 +42,7 @@ def test_a_pair_is_told_with_its_bounds(invoke):
     assert "same answer: 95.0 %, at least 91.6 % on inputs drawn like these (95 % confidence" in result.stdout
     assert "accuracy: A 90.0 % [85.1, 93.4], B 95.0 % [91.0, 97.3]" in result.stdout
     assert "B − A +5.00 points [+2.74, +8.96]" in result.stdout
-    assert "(only A right: 0, only B right: 10; paired)" in result.stdout
+    assert "(only A correct: 0, only B correct: 10; paired)" in result.stdout
     assert "zoo:[red]b@1.0.0" in result.stdout
 
 

@@ -69,7 +69,7 @@ def test_import_writes_a_draft_that_validates_and_says_what_it_does_not_know(tmp
     )
     result = invoke("import", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "Not known: the task of z." in result.stdout
+    assert "Unknown: the task of z." in result.stdout
     path = tmp_path / "pair.yaml"
     assert read_manifest(path).assets[0].files[0].location == "2/model.onnx"
     assert invoke("validate", path).stdout == f"{path} is valid.\n"

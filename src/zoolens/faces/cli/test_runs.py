@@ -66,7 +66,7 @@ def test_the_list(run):
 def test_the_list_fits_100_columns_and_names_what_it_leaves_out(run):
     *lines, note = invoke().splitlines()
     assert max(map(len, lines)) <= 100
-    assert note.rstrip() == "Not shown for want of width: when, dataset, stages. --wide shows all."
+    assert note.rstrip() == "Columns hidden for lack of width: when, dataset, stages. --wide shows all."
 
 
 def test_the_list_is_filtered(run):

@@ -45,7 +45,7 @@ def test_operators_that_are_compared_by_name_only_are_said(tmp_path):
         onnx.save(onnx.parser.parse_model(text), str(tmp_path / f"{alpha}.onnx"))
     pair = [str(tmp_path / f"{alpha}.onnx") for alpha in (1, 3)]
     result = CliRunner().invoke(command, pair)
-    assert "Not known: Understood: 4 of 6 layers" in result.output
+    assert "Unknown: Understood: 4 of 6 layers" in result.output
     data = json.loads(CliRunner().invoke(command, [*pair, "--least", "1", "--json"]).output)
     assert data["outcome"] == "not known"
     assert [row["kind"] for row in data["segments"]] == ["same structure", "not known", "same structure"]

@@ -35,7 +35,7 @@ def _exports(function: _Function) -> _Function:
 def _outputs(function: _Function) -> _Function:
     """Add the options that say where the spans go, and `--roofline`."""
     roofline = click.option(
-        "--roofline", is_flag=True, help="Hold each layer against what this machine can do at its best."
+        "--roofline", is_flag=True, help="Compare each layer with this machine's peak performance (roofline)."
     )
     return roofline(_exports(function))
 
@@ -78,7 +78,7 @@ def command() -> None:
 @click.option(
     "--data", "-d", default=None, help="Dataset of the inputs, as for `zoolens eval`; default: made-up inputs."
 )
-@click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of the data.")
+@click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of the dataset.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs at random instead of taking the first.")
 @click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Number of inputs of one request.")
 @click.option("--repeats", type=click.IntRange(1), default=50, show_default=True, help="Repetitions of each level.")
@@ -181,7 +181,7 @@ def _fail(outcomes: Sequence[Outcome]) -> None:
     help="One runtime for all models, or one for each.",
 )
 @click.option("--data", "-d", default=None, help="Dataset of the inputs of the first model; default: made-up inputs.")
-@click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of the data.")
+@click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of the dataset.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs at random instead of taking the first.")
 @click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Number of inputs of one request.")
 @click.option("--repeats", type=click.IntRange(1), default=50, show_default=True, help="Number of requests.")

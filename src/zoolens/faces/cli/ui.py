@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "allowed",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder whose models and data may be read. Repeatable.",
+    help="Folder whose models and datasets may be read. Repeatable.",
 )
 @click.option("--zoo", "zoos", multiple=True, help="List only this zoo. Repeatable.")
 @click.option("--server", metavar="URL", help="A running `zoolens serve`, such as http://127.0.0.1:8000, to watch.")
@@ -92,7 +92,7 @@ async def _serve(settings: Settings, *, browser: bool) -> None:
 @click.option(
     "--runs", multiple=True, metavar="RUN", help="Id, its beginning, last, or a model such as 'demo:*'. Repeatable."
 )
-@click.option("--data", metavar="NAME", help="Of models, only their runs on this data; * and ? are allowed.")
+@click.option("--data", metavar="NAME", help="Of models, only their runs on this dataset; * and ? are allowed.")
 @click.option("--runtime", metavar="NAME", help="Of models, only their runs in this runtime; * and ? are allowed.")
 @click.option("--compare", nargs=2, multiple=True, metavar="A B", help="Two runs to be compared. Repeatable.")
 @click.option(
@@ -107,7 +107,7 @@ async def _serve(settings: Settings, *, browser: bool) -> None:
     "divergences",
     multiple=True,
     metavar="JOB",
-    help="A comparison of two stacks of the explorer, or latest. Repeatable.",
+    help="A comparison of two environments of the explorer, or latest. Repeatable.",
 )
 @click.option(
     "--query",
@@ -136,7 +136,7 @@ def export(folder: Path, as_json: bool, **chosen: Any) -> None:
         with Bars() as bars:
             bundle = export_bundle(folder, **chosen, progress=bars)
     except KeyboardInterrupt as interrupt:
-        raise type(interrupt)("A folder appears whole or not at all, so the same command begins anew.") from None
+        raise type(interrupt)("A folder appears whole or not at all, so the same command starts over.") from None
     if as_json:
         click.echo(json.dumps({**asdict(bundle), "folder": str(bundle.folder)}, indent=2))
         return
@@ -144,7 +144,7 @@ def export(folder: Path, as_json: bool, **chosen: Any) -> None:
         (bundle.runs, "run", "runs"),
         (bundle.traces, "trace", "traces"),
         (bundle.audits, "audit", "audits"),
-        (bundle.divergences, "comparison of two stacks", "comparisons of two stacks"),
+        (bundle.divergences, "comparison of two environments", "comparisons of two environments"),
         (bundle.studies, "study", "studies"),
         (bundle.queries, "answered query", "answered queries"),
     )

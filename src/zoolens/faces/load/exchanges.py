@@ -23,7 +23,7 @@ class Outcome(Enum):
     SHED = "shed by the server (429)"
     TOO_LATE = "given up by the server at its deadline (504)"
     UNAVAILABLE = "server or model unavailable (503)"
-    REFUSED = "refused as wrong (4xx)"
+    REFUSED = "refused as invalid (4xx)"
     FAILED = "failed in the server (5xx)"
     UNREADABLE = "answered with something unreadable"
     DISCONNECTED = "connection refused or lost"

@@ -125,7 +125,7 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except _library().HttpParserError as error:
-            self._finish(Reply(time.perf_counter(), Outcome.UNREADABLE, f"The answer is no HTTP: {error}."))
+            self._finish(Reply(time.perf_counter(), Outcome.UNREADABLE, f"The answer is not HTTP: {error}."))
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

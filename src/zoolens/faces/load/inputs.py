@@ -161,7 +161,7 @@ def _as_png(pixels: Array) -> bytes:
     from PIL import Image
 
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in (1, 3):
-        raise ZoolensError("The server takes images, but the data are none.", hint="Give a folder of images.")
+        raise ZoolensError("The server takes images, but the dataset has none.", hint="Give a folder of images.")
     file = io.BytesIO()
     Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG")
     return file.getvalue()

@@ -105,7 +105,7 @@ def run_scenario(
         notes.append(f"{lost:,} requests got no answer; the generator counts them as answered.")
     if held_back:
         notes.append(f"{carrier.held:,} requests waited until one of {_AT_ONCE} connections was free.")
-    notes.append("This is no submission: its rules ask for fixed data, longer runs and an accuracy run.")
+    notes.append("This is not an MLPerf submission: its rules ask for fixed data, longer runs and an accuracy run.")
     valid = summary.get("Result is") == "VALID" and not carrier.failures and not held_back
     return ScenarioResult(scenario.name, valid, summary, dict(carrier.failures), tuple(notes))
 

@@ -80,14 +80,14 @@ def test_a_comparison_in_a_notebook(store, pair):
     assert "12.50 % of 40 inputs are answered differently" in text
     assert text.count("<img ") >= 1
     assert_quiet(text)
-    assert "only A is right" in repr(shown)
+    assert "only A correct" in repr(shown)
     assert "[chart: Inputs with different answers]" in repr(shown)
 
 
 def test_a_run_by_its_id_or_as_a_record_or_as_an_outcome(store, pair):
     text = repr(zoolens.show(pair[1].id[:8], store=store))
     assert "zoo:b@1.0.0" in text
-    assert "Which classes are confused" in text
+    assert "Confusion matrix" in text
     assert repr(zoolens.show(pair[1], store=store)) == text
     assert repr(zoolens.show(Outcome("b", pair[1]), store=store)) == text
     assert "It did not load." in html(Outcome("c", errors=("It did not load.",)), store=store)

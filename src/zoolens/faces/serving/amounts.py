@@ -16,7 +16,7 @@ def _reader(metric: str, example: str) -> Callable[[Any], Any]:
 
     def read(given: Any) -> Any:
         if isinstance(given, bool):  # pydantic would take it for 0 or 1
-            raise ValueError(f"{given} is no amount: write one such as {example}")  # noqa: TRY004 - pydantic explains only a ValueError
+            raise ValueError(f"{given} is not an amount: write one such as {example}")  # noqa: TRY004 - pydantic explains only a ValueError
         if not isinstance(given, str):
             return given
         try:

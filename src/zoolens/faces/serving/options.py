@@ -144,5 +144,7 @@ def check_token(token: str | None, authorization: str | None) -> None:
     matches = secrets.compare_digest(offered.encode("utf-8", "replace"), token.encode())
     if not matches or scheme.lower() != _SCHEME:
         raise ServingError(
-            Refusal.UNAUTHENTICATED, "This server wants a token.", hint="Send the header 'Authorization: Bearer TOKEN'."
+            Refusal.UNAUTHENTICATED,
+            "This server requires a token.",
+            hint="Send the header 'Authorization: Bearer TOKEN'.",
         )

@@ -172,7 +172,7 @@ def _json_object(request: Request, content: bytes) -> dict[str, Any]:
     try:
         data = parse_json(content)
     except ValueError as error:
-        raise RequestError(f"The body is no JSON: {first_line(error)}.") from error
+        raise RequestError(f"The body is not JSON: {first_line(error)}.") from error
     if not isinstance(data, dict):
         raise RequestError("The body must be a JSON object.")
     return data

@@ -129,7 +129,7 @@ class InputReader:
             check_data(origin.data, self._allowed)
         except RequestError as error:
             raise RequestError(
-                f"The explorer may not read the data of {source.whose}, {origin.data[:_WORDS]!r}.",
+                f"The explorer may not read the dataset of {source.whose}, {origin.data[:_WORDS]!r}.",
                 status=error.status,
                 hint="Start it with `zoolens ui --allow FOLDER` for a folder that they lie in.",
             ) from error
@@ -142,7 +142,7 @@ class InputReader:
             data = self._data(origin)
             if not data.wait(patience):
                 what = f"Whether the data are still those of {source.whose} is being checked"
-                return InputsSeen(InputState.OPENING, f"{what}, which takes a while for large data.")
+                return InputsSeen(InputState.OPENING, f"{what}, which takes a while for large datasets.")
             known = data.fingerprint() == fingerprint
             read = self._read(origin, data, indices if known else ())
             if read is not None:
@@ -151,7 +151,7 @@ class InputReader:
                 for shown in read:
                     self._recent.put((fingerprint, shown.index), shown)
                 return InputsSeen(InputState.READY, inputs=read)
-        raise RequestError("The files of the data change while they are read.", hint="Try again later.")
+        raise RequestError("The files of the dataset change while they are read.", hint="Try again later.")
 
     def _read(self, origin: DataOrigin, data: _OpenData, indices: Sequence[int]) -> tuple[ShownInput, ...] | None:
         """Reads inputs; None: the files are no longer those that were opened. They are opened again when somebody
@@ -230,7 +230,7 @@ class _OpenData:
         try:
             worker = self._worker
             if worker is None:
-                raise RequestError("The data were closed meanwhile.", status=503, hint="Try again.")
+                raise RequestError("The dataset was closed meanwhile.", status=503, hint="Try again.")
             answer = worker.ask({"do": "read", "indices": list(indices)}, doing, timeout=_READING)
             with worker.sensible(doing):
                 if answer["changed"]:
@@ -262,7 +262,7 @@ class _OpenData:
         except ZoolensError as error:
             self._error = error
         except (TypeError, LookupError) as error:
-            self._error = ZoolensError(f"The data could not be opened: {error}.")
+            self._error = ZoolensError(f"The dataset could not be opened: {error}.")
         finally:
             self._ended_at = time.monotonic()
             self._ready.set()
@@ -282,5 +282,5 @@ def _shown(about: Mapping[str, Any], pictures: Mapping[str, Any]) -> ShownInput:
         return ShownInput(index, name, words, None)
     png = sent.tobytes()
     if not png.startswith(_PNG) or len(png) > _LARGEST:
-        raise ValueError("something that is no picture")
+        raise ValueError("something that is not a picture")
     return ShownInput(index, name, words, png)

@@ -201,7 +201,7 @@ class LiveModels:
                 raw = opened.session.predict(feeds)
                 return raw[opened.output], time.perf_counter() - started
         except WorkerError:
-            self._forget(opened)  # the next image opens it anew
+            self._forget(opened)  # the next image opens it again
             raise
 
     @contextmanager
@@ -265,7 +265,7 @@ def _open(model: str, runtime: str | None, modality: str) -> _Opened:
     output = manifest.outputs[0]
     _check_modality(placement, modality)
     if len(manifest.inputs) != 1 or (modality == "image" and not task_named(output.task).discrete):
-        raise ModelError(f"{placement.entry.ref} is no classifier of images.", hint="Choose another model.")
+        raise ModelError(f"{placement.entry.ref} is not an image classifier.", hint="Choose another model.")
     session = placement.open_isolated()
     try:
         tensor = next(

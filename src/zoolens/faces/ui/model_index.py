@@ -84,7 +84,7 @@ class Models:
 
 @dataclass
 class ModelIndex:
-    """`models()` is made anew when the store or the listing of the zoos has changed; threads may share it."""
+    """`models()` is rebuilt when the store or the listing of the zoos has changed; threads may share it."""
 
     index: RunIndex
     zoos: ZooListing

@@ -51,7 +51,7 @@ def check_request(settings: Settings, method: str, path: str, headers: Mapping[s
         raise RequestError("A browser must say which page asks for a change.", status=403)
     if settings.token is not None and not is_known(settings.token, headers):
         raise RequestError(
-            "This explorer wants its token.",
+            "This explorer requires its token.",
             status=401,
             hint=f"Open it once as …/?{TOKEN_PARAMETER}=TOKEN, or send the header 'Authorization: Bearer TOKEN'.",
         )

@@ -98,9 +98,9 @@ class ServerWatcher:
             with opener.open(request, timeout=_PATIENCE) as response:
                 return str(response.read(_LARGEST).decode("utf-8", "replace"))
         except (urllib.error.URLError, OSError, ValueError) as error:
-            self._looks.clear()  # its counters begin anew
+            self._looks.clear()  # its counters restart
             reason = getattr(error, "reason", None) or first_line(error)
-            raise ZoolensError(f"The server {self.url} does not tell its metrics: {reason}.") from error
+            raise ZoolensError(f"The server {self.url} does not publish its metrics: {reason}.") from error
 
 
 def _values(text: str) -> dict[str, dict[Key, float]]:
@@ -116,12 +116,12 @@ def _values(text: str) -> dict[str, dict[Key, float]]:
                     key = tuple(sample.labels[label] for label in _LABELS if label in sample.labels)
                     values.setdefault(sample.name, {})[key] = float(sample.value)
     except (ValueError, KeyError, IndexError) as error:
-        raise ZoolensError(f"What the server tells are no metrics: {first_line(error)}.") from error
+        raise ZoolensError(f"The server's answer is not metrics: {first_line(error)}.") from error
     return values
 
 
 def compared(first: Look, last: Look) -> ServerNow:
-    """What happened between two looks. A counter that has become smaller belongs to a server that was started anew."""
+    """What happened between two looks. A counter that has become smaller belongs to a server that was restarted."""
     seconds = last.at - first.at
 
     def grown(metric: str) -> Iterator[tuple[Key, float]]:

@@ -181,7 +181,7 @@ def test_a_run_that_does_not_say_where_its_data_lie(store, reader, origin):
     store.set_resolved(run.id, {"origin": {**run.origin, **origin}})
     seen = reader.look(store.run(run.id), [0])
     assert seen.state is InputState.UNAVAILABLE
-    assert "does not say where its data lie" in seen.sentence
+    assert "does not record where its dataset is" in seen.sentence
 
 
 def test_nobody_waits_for_data_that_take_long_to_open(store, reader, folder):

@@ -44,7 +44,7 @@ def test_a_server_is_watched_while_it_answers(tmp_path, monkeypatch):
     assert endpoint.refused == 0
     assert endpoint.models[0].runtime == "litert"
     assert set(endpoint.models[0].percentiles) == {50, 90, 99}
-    with pytest.raises(ZoolensError, match="does not tell its metrics"):
+    with pytest.raises(ZoolensError, match="does not publish its metrics"):
         watcher.now()
 
 

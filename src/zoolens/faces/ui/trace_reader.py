@@ -31,7 +31,7 @@ Made = TypeVar("Made")
 
 
 class TraceReader:
-    """Threads share it. A trace to which a level was added since is read anew."""
+    """Threads share it. A trace to which a level was added since is read again."""
 
     def __init__(self, store: Store, target: str | None = None) -> None:
         """`target`: how the store is named, for processes that open it themselves."""

@@ -66,7 +66,7 @@ class ZooListing:
         return self.listed.complete
 
     def again(self) -> None:
-        """List all zoos anew. What is known stays until that is done; nothing happens while a listing is at work."""
+        """List all zoos again. What is known stays until that is done; nothing happens while a listing is at work."""
         with self._lock:
             if self._stopped or self._thread.is_alive():
                 return

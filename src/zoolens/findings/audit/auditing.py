@@ -62,7 +62,7 @@ def audit_models(
     """Audit the models of all zoos on this machine whose architecture at least one zoo names.
 
     `zoos`: only these. `archs`: only these architectures (ids, or patterns of them). `trusted`: datasets that are
-    random samples of what claims are about. `fresh`: read every structure anew.
+    random samples of what claims are about. `fresh`: read every structure again.
     """
     begun = time.monotonic()
     chosen, notes = choose(zoos, archs)
@@ -110,7 +110,7 @@ def _elsewhere(evidence: AuditEvidence) -> list[str]:
         return []
     files = "file is" if len(absent) == 1 else "files are"
     summary = f"{_counted(len(absent), 'network')} whose {files} not here, such as {absent[0]}"
-    return [f"Claims only, for want of a structure: {summary}. `zoolens pull` fetches them."]
+    return [f"Claims only, because the structure is missing: {summary}. `zoolens pull` fetches them."]
 
 
 def _wanted_architectures(archs: Collection[str]) -> set[str]:

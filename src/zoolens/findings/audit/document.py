@@ -156,7 +156,7 @@ class Audit(Result):
         known = {finding.id for finding in self.findings}
         strange = next((accepted_id for accepted_id in accepted if accepted_id not in known), None)
         if strange is not None:
-            raise UnknownName("finding", strange, known, hint="It may have been mended: leave it out.")
+            raise UnknownName("finding", strange, known, hint="It may have been fixed: leave it out.")
         return replace(self, findings=tuple(finding for finding in self.findings if finding.id not in set(accepted)))
 
     def as_data(self) -> dict[str, Any]:

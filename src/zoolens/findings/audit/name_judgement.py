@@ -263,7 +263,7 @@ def _open(found: Identified, claim: NameClaim, reason: str, contained: str = "")
 def _passed_over(found: Identified, unseen: tuple[Gap, ...]) -> Judgement:
     coverage = Coverage(found.coverage.tallies, (*found.coverage.gaps, *unseen))
     has = "; ".join(gap.text for gap in unseen)
-    same = "it has the layers of what its name says, but the table of known networks does not tell"
+    same = "it has the layers of what its name says, but the table of known networks lacks some facts"
     sentence = f"Whether {found.subject} is what its name says is not known: {same}: {has}."
     return Judgement(judged(coverage, different=False), sentence)
 

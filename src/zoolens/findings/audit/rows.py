@@ -77,7 +77,7 @@ def _gap(base: ZooNetwork, other: ZooNetwork) -> str:
     counted = base.understood and other.understood
     if not counted or not ours or theirs is None or ours == theirs:
         return ""
-    return f" ({abs(theirs / ours - 1):.1%} {'dearer' if theirs > ours else 'cheaper'})".replace("%", " %")
+    return f" ({abs(theirs / ours - 1):.1%} {'more expensive' if theirs > ours else 'cheaper'})".replace("%", " %")
 
 
 def _zoos(networks: Sequence[ZooNetwork]) -> str:

@@ -242,9 +242,7 @@ def _within(ours: Signature, within: AnswersWithin) -> Mask:
 
 def _right(signature: Signature) -> Mask:
     if signature.scores is None:
-        raise ZoolensError(
-            f"Labels do not tell whether answers of {signature.main.task} are right.", hint="List all of them."
-        )
+        raise ZoolensError(f"Labels cannot judge answers of the task {signature.main.task}.", hint="List all of them.")
     return np.asarray(signature.scores == 1)
 
 

@@ -228,5 +228,5 @@ def check_paired(a: Signature, b: Signature) -> None:
     if not same_data or not len(a) or not np.array_equal(a.labels, b.labels):
         raise ZoolensError(
             f"Run {a.run.id[:8]} ({a.run.ref}) and run {b.run.id[:8]} ({b.run.ref}) are not about the same inputs.",
-            hint="Evaluate both on the same data, --limit and --seed.",
+            hint="Evaluate both on the same dataset, with the same --limit and --seed.",
         )

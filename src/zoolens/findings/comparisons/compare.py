@@ -189,7 +189,7 @@ def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Re
         raise ZoolensError(
             f"Run {a.id[:8]} is on {a.dataset.name} ({a.dataset.size} inputs) and run {b.id[:8]} on "
             f"{b.dataset.name} ({b.dataset.size} inputs): only runs on the same inputs can be paired.",
-            hint="Evaluate both on the same data, --limit and --seed.",
+            hint="Evaluate both on the same dataset, with the same --limit and --seed.",
         )
     classifying = any(answering_stage(run) in store.stages(run.id) and _classifies(run) for run in (a, b))
     sides: tuple[Signature, ...] = ()
@@ -271,7 +271,7 @@ def _classifies(run: Run) -> bool:
 
 
 def _signature(store: Store, run: Run, *, classifying: bool) -> Signature:
-    """What a run answered, with classes in the data's order. `classifying`: the other one answers with classes."""
+    """What a run answered, with classes in the dataset's order. `classifying`: the other one answers with classes."""
     if classifying and not _classifies(run):
         raise ZoolensError(
             f"Run {run.id[:8]} ({run.ref}) answers with vectors and the other with classes.",

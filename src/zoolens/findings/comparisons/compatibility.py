@@ -108,7 +108,7 @@ def _manifest(run: Run) -> tuple[Manifest | None, tuple[str, ...]]:
 
 
 def _names(output: Output | None, run: Run) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """Class names in the order of the stored answers. A label_map has brought those into the data's order."""
+    """Class names in the order of the stored answers. A label_map has brought those into the dataset's order."""
     if output is None or output.label_map:
         return None, ()
     folder = run.origin.get("folder")
@@ -273,13 +273,13 @@ def _value(value: Any) -> str:
 
 
 def _class_order(a: Interface, b: Interface) -> Compatibility:
-    """Match the classes of both sides by name: into the data's order where the names are the data's, else into A's."""
+    """Match the classes of both sides by name: into the dataset's order where its names are used, else into A's."""
     ours, theirs = a.main.names, b.main.names
     if ours is not None and theirs is not None and (problem := class_mismatch(ours, theirs)):
         return Compatibility((problem,))
     known = ours or theirs
     if known is None:
-        return Compatibility(notes=("A and B name no classes: theirs are taken in the data's order",))
+        return Compatibility(notes=("A and B name no classes: theirs are taken in the dataset's order",))
     by_data = a.data_names is not None and class_mismatch(known, a.data_names) is None
     target, whose = (a.data_names, "the data") if by_data else (known, "A")
     notes: list[str] = []
@@ -287,7 +287,7 @@ def _class_order(a: Interface, b: Interface) -> Compatibility:
     for side, names in (("A", ours), ("B", theirs)):
         translations.append(translation(names, target or ()) if names is not None else None)
         if names is None:
-            notes.append(f"{side} names no classes: its own are taken in the data's order")
+            notes.append(f"{side} names no classes: its own are taken in the dataset's order")
         elif translations[-1] is not None:
             notes.append(f"{side}'s classes are in another order than {whose}'s: matched by name")
     return Compatibility(notes=tuple(notes), translation_a=translations[0], translation_b=translations[1])

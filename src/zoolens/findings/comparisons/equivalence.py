@@ -178,8 +178,8 @@ def equiv(
         pairs = measured_pairs(opened, first, second, where, runtime, progress)
         if first == second and not is_run(first) and all(run_a.id == run_b.id for run_a, run_b in pairs):
             raise ZoolensError(
-                f"{first} has one run on {pairs[0][0].dataset.name}, in {pairs[0][0].stack.runtime}, and a run is no "
-                "news about itself.",
+                f"{first} has one run on {pairs[0][0].dataset.name}, in {pairs[0][0].stack.runtime}, and a run "
+                "cannot be compared with itself.",
                 hint="Evaluate it in another runtime too (`zoolens eval --runtime`), or name another model.",
             )
         alpha = None if bound == "off" else 1 - confidence

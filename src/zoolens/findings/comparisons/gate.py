@@ -143,8 +143,8 @@ class ComparisonGate(Gate["Report"]):
             if sides:
                 raise NotKnown(
                     f"{_named(figure)} of {' and '.join(sides)} was measured with fewer than 20 undisturbed samples, "
-                    "so that a gate on it would judge what else the machine did.",
-                    hint="Measure it again with --fresh on a quieter machine or with more --latency-seconds, or gate "
+                    "so that a gate on it would judge other load of the machine.",
+                    hint="Measure it again with --fresh on an idle machine or with more --latency-seconds, or gate "
                     f"on {figure.metric}[{replace(parse_scope(figure.scope), raw=True)}] if you mean the raw time.",
                 )
 
@@ -219,7 +219,7 @@ class EquivalenceGate(Gate["Equivalence"]):
             left_out = ", ".join(pair.dataset for pair in report.on if not pair.outputs)
             raise NotKnown(
                 f"{report.a} and {report.b} cannot be compared on {left_out}: a gate would judge only the rest.",
-                hint="Name the data to judge with --data.",
+                hint="Name the dataset to judge with --data.",
             )
         value = _EQUIVALENCE_METRICS[self.metric](report)
         if value is None or math.isnan(value):

@@ -196,7 +196,7 @@ def _words(history: History, point: HistoryPoint) -> str:
     interval = ""
     if point.low is not None and point.high is not None:
         interval = f" [{figure(point.low, history.unit)}, {figure(point.high, history.unit)}]"
-    busy = ", on a busy machine" if point.disturbed else ""
+    busy = ", under load" if point.disturbed else ""
     when = f"{point.created:%Y-%m-%d %H:%M} UTC"
     return f"{point.run[:8]}: {figure(point.value, history.unit)}{interval}{busy}, {point.stack}, {when}"
 
@@ -205,7 +205,7 @@ def _subtitle(history: History) -> str:
     runs = len(history.points)
     words = [f"{runs:,} run{'s' * (runs != 1)} on {history.dataset}" if history.dataset else "No runs"]
     if history.others:
-        words.append(f"{history.others:,} on other data left out")
+        words.append(f"{history.others:,} on other datasets left out")
     if history.unknown:
         words.append(f"{history.unknown:,} without this figure")
     if not all(point.current for point in history.points):

@@ -94,7 +94,7 @@ def agreement_matrix(
         if len(runs) < 2:
             found = f"there is one: {bare(runs[0].ref)}" if runs else "none is named"
             raise ZoolensError(
-                f"A matrix needs two models on the same data; {found}.",
+                f"A matrix needs two models on the same dataset; {found}.",
                 hint="Name more models, or evaluate more with `zoolens eval`.",
             )
         read = [signature_or_reason(opened, run) for run in runs]
@@ -154,7 +154,7 @@ def _matrix(signatures: Sequence[Signature], tolerance: float, left_out: Sequenc
 
 
 def _accuracy(signature: Signature, interface: Interface) -> float:
-    """The accuracy of a model, with classes in the data's order where their names are the data's; NaN: it has none."""
+    """The accuracy of a model, with classes in the dataset's order where its names are used; NaN: it has none."""
     if not signature.labelled:
         return np.nan
     scores = renumbered(signature, compare_interfaces(interface, interface).translation_a).scores

@@ -20,12 +20,12 @@ class DataOrigin:
 
 
 def data_origin(run: Run) -> DataOrigin:
-    """Refused where the run does not say where its data lie, as trainings and runs of others do not."""
+    """Refused where the run does not record where its dataset is, as trainings and runs of others do not."""
     data, limit, seed = (run.origin.get(name) for name in ("data", "limit", "seed"))
     counted = all(number is None or isinstance(number, int) for number in (limit, seed))
     if not data or not isinstance(data, str) or not counted:
         raise DatasetError(
-            f"Run {run.id[:8]} does not say where its data lie.", hint="Evaluate it again with `zoolens eval`."
+            f"Run {run.id[:8]} does not record where its dataset is.", hint="Evaluate it again with `zoolens eval`."
         )
     return DataOrigin(data, limit, seed)
 
@@ -33,8 +33,8 @@ def data_origin(run: Run) -> DataOrigin:
 def data_changed(whose: str, data: str) -> DatasetError:
     """What is said where the data have another content than they had. `whose`: such as "run 1a2b3c4d"."""
     return DatasetError(
-        f"The data at {data} are not those of {whose}: their content has changed.",
-        hint="Restore the data, or start a new evaluation.",
+        f"The dataset at {data} is not that of {whose}: its content has changed.",
+        hint="Restore the dataset, or start a new evaluation.",
     )
 
 

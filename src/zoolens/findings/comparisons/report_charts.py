@@ -38,7 +38,7 @@ _ORDER: Final = (
 )  # fmt: skip
 _LARGEST_RATIO: Final = 100.0
 _WORDS: Final = {"top1": "top-1", "top5": "top-5", "ece": "calibration error"}
-_ONLY_A, _ONLY_B, _NEITHER, _UNJUDGED = "only A is right", "only B is right", "both are wrong", "answers differ"
+_ONLY_A, _ONLY_B, _NEITHER, _UNJUDGED = "only A correct", "only B correct", "both wrong", "answers differ"
 
 
 def side_names(report: Report) -> tuple[str, str]:
@@ -251,7 +251,7 @@ def flips_chart(report: Report) -> Chart | None:
     n, different = report.answers.n, len(report.answers.disagreements)
     subtitle = f"{different:,} of {n:,} inputs ({percent(different / n, 1)})"
     if len(drawn) < different:
-        subtitle += f"; the {len(drawn):,} that both were surest about are drawn"
+        subtitle += f"; the {len(drawn):,} with the highest confidence of both are drawn"
     least = min(min(row["x"], row["y"]) for row in rows)
     low = max(0.0, 10.0 * math.floor(min(least, 50.0) / 10))
     title = "Inputs with different answers"
@@ -263,8 +263,8 @@ def flips_chart(report: Report) -> Chart | None:
         "params": [{"name": "picked", "select": {"type": "point", "fields": ["input"]}}],
         "mark": {"type": "circle", "size": 46},
         "encoding": {
-            "x": quantity("x", low, 101, axis("A is so sure, in %", tickCount=6)),
-            "y": quantity("y", low, 101, axis("B is so sure, in %", tickCount=6)),
+            "x": quantity("x", low, 101, axis("confidence of A in %", tickCount=6)),
+            "y": quantity("y", low, 101, axis("confidence of B in %", tickCount=6)),
             "color": series("of", list(legend.values()), [colours[name] for name in legend], columns=2),
             "opacity": {"condition": {"param": "picked", "value": 0.75}, "value": 0.2},
             "tooltip": [

@@ -25,11 +25,11 @@ _FIGURES: Final = (
     Column("metric", "key"), Column("scope"), Column("A", "number"), Column("B", "number"), Column("B vs A", "number"),
 )  # fmt: skip
 _FLIPS: Final = (
-    Column("input"), Column("label", "number"), Column("A says", "number"), Column("so sure", "percent"),
-    Column("B says", "number"), Column("as sure", "percent"),
+    Column("input"), Column("label", "number"), Column("answer A", "number"), Column("confidence A", "percent"),
+    Column("answer B", "number"), Column("confidence B", "percent"),
 )  # fmt: skip
 _CLASSES: Final = (
-    Column("class"), Column("inputs", "number"), Column("A right", "percent"), Column("B right", "percent"),
+    Column("class"), Column("inputs", "number"), Column("recall A", "percent"), Column("recall B", "percent"),
     Column("p", "p"),
 )  # fmt: skip
 
@@ -93,7 +93,7 @@ def tiles(report: Report) -> tuple[Tile, ...]:
     if answers.identical_outputs is not None:
         shown.append(Tile(percent(answers.identical_outputs, 1), "bit-equal outputs"))
     if answers.labelled:
-        shown += [Tile(f"{answers.only_a:,}", "only A is right"), Tile(f"{answers.only_b:,}", "only B is right")]
+        shown += [Tile(f"{answers.only_a:,}", "only A correct"), Tile(f"{answers.only_b:,}", "only B correct")]
     return tuple(shown)
 
 
@@ -107,7 +107,9 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section("Figures", charts=(chart,) if chart else (), tables=(("", figures_table(report)),))
     if answers is not None and answers.disagreements:
         flips = flips_chart(report)
-        caption = f"The {MOST_FLIPS} that both were surest about" if len(answers.disagreements) > MOST_FLIPS else ""
+        caption = (
+            f"The {MOST_FLIPS} with the highest confidence of both" if len(answers.disagreements) > MOST_FLIPS else ""
+        )
         yield Section("Different answers", charts=(flips,) if flips else (), tables=((caption, _flips(answers)),))
     if answers is not None and answers.classes:
         yield Section("Classes that change most", ("Each p is for itself.",), tables=(("", _class_changes(answers)),))

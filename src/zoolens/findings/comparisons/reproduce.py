@@ -121,7 +121,7 @@ def _repeat(store: Store, original: Run, allow_code: bool, progress: Progress) -
         if dataset.fingerprint() != original.dataset.fingerprint:
             raise ZoolensError(
                 f"The data at {origin['data']} is not what run {original.id[:8]} used: its content has changed.",
-                hint="Restore the data, or start a new evaluation.",
+                hint="Restore the dataset, or start a new evaluation.",
             )
         if matched_by_name(original) and data_classes(original) != dataset.classes:
             raise ZoolensError(

@@ -256,7 +256,7 @@ def choose_pair(store: Store, a: str, b: str, *, runtimes: Sequence[str] = ()) -
     pairs = [(run_a, run_b) for run_a in ours for run_b in theirs if run_a.key.dataset == run_b.key.dataset]
     if not pairs:
         raise ZoolensError(
-            f"{a} and {b} were never evaluated on the same data.",
+            f"{a} and {b} were never evaluated on the same dataset.",
             hint=f"Run: zoolens eval {a} {b} --data {_some_data(ours, theirs)}",
         )
     return max(pairs, key=_preference)

@@ -90,7 +90,7 @@ def test_what_cannot_be_told_is_said(store, runs):
     assert (page.rows[0].ours.answer, page.rows[0].ours.right, page.rows[0].ours.score) == (None, None, None)
     with pytest.raises(ZoolensError, match="no scores"):
         page_of_answers(reader, vectors, order=AnswerOrder.SUREST)
-    with pytest.raises(ZoolensError, match="do not tell"):
+    with pytest.raises(ZoolensError, match="cannot judge"):
         page_of_answers(reader, vectors, shown=AnswersShown.RIGHT)
     with pytest.raises(ZoolensError, match="does"):
         page_of_answers(reader, run, vectors)

@@ -25,7 +25,7 @@ def named(*labels, **more):
 def test_models_without_names_are_taken_in_the_datas_order(run):
     found = compatible(run(), run())
     assert found
-    assert found.notes == ("A and B name no classes: theirs are taken in the data's order",)
+    assert found.notes == ("A and B name no classes: theirs are taken in the dataset's order",)
 
 
 def test_the_same_names_in_the_same_order_need_nothing(run):
@@ -48,7 +48,7 @@ def test_both_are_brought_into_the_order_of_data_that_names_its_classes(run):
     found = compatible(swapped, silent)
     assert found.translation_a.tolist() == [1, 0, 2]
     assert found.translation_b is None
-    assert any("A's classes are in another order than the data's" in note for note in found.notes)
+    assert any("A's classes are in another order than the dataset's" in note for note in found.notes)
 
 
 def test_names_that_are_not_the_datas_are_matched_with_each_other(run):

@@ -150,7 +150,9 @@ def test_the_margin_bound_stands_beside_the_others_and_is_flagged(demo_store):
 def test_a_run_is_not_held_against_itself(store):
     """The same name twice means another runtime: without one a gate would pass, and nothing would be compared."""
     write_run(store, "a", shifted(10), LABELS)
-    with pytest.raises(ZoolensError, match="a has one run on digits, in fake, and a run is no news about itself"):
+    with pytest.raises(
+        ZoolensError, match="a has one run on digits, in fake, and a run cannot be compared with itself"
+    ):
         equiv("a", "a", store=store)
     report = equiv("a", "zoo:a@1.0.0", store=store)  # two names of the same content
     assert "A and B are the same run: the same content, in the same environment" in report.on[0].fit.notes

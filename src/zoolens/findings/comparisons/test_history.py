@@ -26,7 +26,7 @@ def test_runs_of_one_model_on_one_data_by_stack(store):
     assert [(point.stack, point.value) for point in history.points] == [("one 1", 0.5), ("two 1", 0.6)]
     assert (history.dataset, history.others, history.unknown) == ("digits", 1, 1)
     chart = history_chart(history)
-    assert chart.spec["title"]["subtitle"] == "2 runs on digits; 1 on other data left out; 1 without this figure"
+    assert chart.spec["title"]["subtitle"] == "2 runs on digits; 1 on other datasets left out; 1 without this figure"
     assert [row["value"] for row in chart.spec["data"]["values"]] == [pytest.approx(50), pytest.approx(60)]
 
 

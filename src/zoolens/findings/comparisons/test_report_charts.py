@@ -30,11 +30,11 @@ def observe(store, run, **figures):
 
 def test_flips_are_counted_by_who_was_right_and_drawn_by_how_sure_both_were(store, pair):
     report = compare_runs(store, *pair)
-    assert flips(report) == {"only A is right": 1, "only B is right": 2, "both are wrong": 1}
+    assert flips(report) == {"only A correct": 1, "only B correct": 2, "both wrong": 1}
     chart = flips_chart(report)
     rows = {row["input"]: row for row in chart.spec["data"]["values"]}
     assert set(rows) == {"0", "1", "2", "3"}
-    assert rows["3"]["of"] == "only A is right: 1"
+    assert rows["3"]["of"] == "only A correct: 1"
     assert (rows["3"]["x"], rows["3"]["y"]) == (pytest.approx(90), pytest.approx(60))
     assert chart.spec["params"][0]["select"]["fields"] == ["input"]
     assert chart.spec["title"]["subtitle"] == "4 of 20 inputs (20.0 %)"

@@ -113,12 +113,12 @@ def _notes(rows: RowTable, dataset: DatasetRecord) -> list[str]:
         notes.append(f"Several datasets have this name; this is {dataset.name}, and `zoolens runs` lists the others.")
     spaces = recorded_spaces(rows)
     unnamed = dict.fromkeys(space.problem for space in spaces if space.problem)
-    notes += [f"{problem} Its classes are taken in the data's order." for problem in unnamed]
+    notes += [f"{problem} Its classes are taken in the dataset's order." for problem in unnamed]
     misjudged = rows.columns["ref"].take(
         np.flatnonzero(rows.columns["space"].rows_where([space.misjudged for space in spaces]))
     )
     return notes + [
-        f"{ref} has no accuracy here: {JUDGED_WRONGLY}. `zoolens eval` measures it anew." for ref in misjudged.values
+        f"{ref} has no accuracy here: {JUDGED_WRONGLY}. `zoolens eval` measures it again." for ref in misjudged.values
     ]
 
 

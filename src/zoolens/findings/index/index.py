@@ -183,7 +183,7 @@ class Index:
         return self._open_store()
 
     def signature(self, row: int) -> Signature:
-        """All answers of a row, read from the store, with classes in the data's order."""
+        """All answers of a row, read from the store, with classes in the dataset's order."""
         from zoolens.findings.comparisons.signatures import signature_of
         from zoolens.findings.index.sources.class_spaces import class_space
         from zoolens.findings.measure.predictions import renumbered

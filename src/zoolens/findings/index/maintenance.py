@@ -1,4 +1,4 @@
-"""What `zoolens index` does to the index: add and remove models, make it anew, hold it against the store."""
+"""What `zoolens index` does to the index: add and remove models, rebuild it, hold it against the store."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _probes_of(store: Store) -> DataOrigin:
     runs = probed_runs(store, None, DEFAULT_TASK) or probed_runs(store, None, None)
     origin = runs[0].origin if runs else {}
     if not origin.get("data"):
-        raise ZoolensError("The index has no probe data yet.", hint="Say which data to use with --data.")
+        raise ZoolensError("The index has no probe dataset yet.", hint="Name one with --data.")
     return DataOrigin(origin["data"], origin.get("limit"), origin.get("seed"))
 
 
@@ -88,7 +88,7 @@ def remove_models(
 def rebuild(
     store: Store, *, data: str | None = None, task: str = DEFAULT_TASK, progress: Progress | None = None
 ) -> Index:
-    """Delete the index file and make it anew from the store."""
+    """Delete the index file and rebuild it from the store."""
     semantic = build_index(store, data=data, task=task).semantic
     if semantic is not None:
         semantic.path.unlink(missing_ok=True)

@@ -140,7 +140,7 @@ def test_a_repair_is_said_also_where_nobody_watches(store, caplog):
     build_index(store).semantic.path.write_bytes(b"nonsense")
     opener._recent.clear()
     assert len(build_index(store).semantic) == 2
-    assert "is damaged (it is no index); it is made anew" in caplog.text
+    assert "is damaged (it is not an index); it is rebuilt" in caplog.text
 
 
 def test_damage_that_shows_while_filling_is_repaired_too(store, monkeypatch):
@@ -231,7 +231,7 @@ def test_classes_are_matched_by_name_and_other_classes_are_not_comparable(store)
 def test_answers_under_other_names_of_the_datas_classes_are_not_comparable(store):
     given = answers(1)
     named(store, "same", given, CLASSES)
-    mended = CLASSES[-3:] + CLASSES[:-3]  # the data's classes are called so since
+    mended = CLASSES[-3:] + CLASSES[:-3]  # the dataset's classes are called so since
     for name in ("later", "latest"):
         run = named(store, name, given, mended)
         store.set_resolved(run.id, {"origin": {"classes": mended}, "classes_matched": True})
@@ -258,7 +258,7 @@ def test_names_in_a_file_that_changed_or_is_gone_are_noticed(store, tmp_path):
         assert index.agreement(0).tolist() == [1, 0]
         assert len(index.notes) == (content is None)
     assert "cannot be read" in index.notes[0]
-    assert "taken in the data's order" in index.notes[0]
+    assert "taken in the dataset's order" in index.notes[0]
 
 
 def test_accuracies_judged_in_the_wrong_order_of_classes_are_left_out(store):

@@ -63,12 +63,12 @@ def answers_table(store: Store, run: Run) -> pa.Table:
 
 
 def predictions_of(table: pa.Table, run: Run, classes: tuple[str, ...] | None = None) -> Predictions:
-    """The table that `answers_table` gives as arrays. `classes`: names of the data's classes."""
+    """The table that `answers_table` gives as arrays. `classes`: names of the dataset's classes."""
     return read_predictions(table, classes, run.resolved.get("outputs") or (), f"run {run.id[:8]}")
 
 
 def judged_predictions(store: Store, run: Run) -> Predictions:
-    """What a finished run answered, with classes in the data's order and under the data's names."""
+    """What a finished run answered, with classes in the dataset's order and under the data's names."""
     if not has_answers(run):
         raise ZoolensError(
             f"Run {run.id[:8]} ({run.ref}) has no finished predictions.",

@@ -1,8 +1,8 @@
-"""Which class is which: answers of a model whose manifest lists the data's classes in another order.
+"""Which class is which: answers of a model whose manifest lists the dataset's classes in another order.
 
-Answers are brought into the data's order by name before they are stored, so that every figure made from them is right.
-Runs of before were stored in the model's own order and judged as if it were the data's: their answers can be translated
-when they are read, their figures cannot be trusted.
+Answers are brought into the dataset's order by name before they are stored, so that every figure made from
+them is right. Earlier runs were stored in the model's own order and judged as if it were the dataset's: their answers
+can be translated when they are read, their figures cannot be trusted.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from zoolens.inventory.preprocess.classlookup import disputed_order, may_reorder
 from zoolens.inventory.preprocess.outputs import labels_of
 from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
 
-MATCHED: Final = "class_order"  # in the identity of a stack: the answers were brought into the data's order
+MATCHED: Final = "class_order"  # in the identity of a stack: the answers were brought into the dataset's order
 ABOUT_CLASSES: Final = ("top1", "top5", "recall", "ece", "brier", "nll")  # figures that depend on which class is which
 AS_NAMED: Final = "classes_matched"  # in run.resolved: its answers were judged by code that matches classes by name
-CLASSES: Final = "classes"  # in run.origin: names of the data's classes, where they are not those of its record
+CLASSES: Final = "classes"  # in run.origin: names of the dataset's classes, where they are not those of its record
 JUDGED_WRONGLY: Final = (
-    "it was judged before zoolens matched classes by name, in the order of its manifest instead of the data's"
+    "it was judged before zoolens matched classes by name, in the order of its manifest instead of the dataset's"
 )
 
 
@@ -53,7 +53,7 @@ def class_order(job: Job, dataset: Dataset) -> ClassOrder:
     order = _order(names, dataset.classes)
     if order.translation is not None:
         return order
-    # The names of the data's classes are no part of the data's fingerprint: where they decide, the key must have them.
+    # The dataset's fingerprint leaves out the names of its classes: where they decide, the key must have them.
     key = fingerprint([names, dataset.classes])[:12] if may_reorder(names, dataset) else ""
     if dataset.alphabetical:
         problem = unproven_order(names, dataset) or (None if key else disputed_order(dataset))
@@ -69,7 +69,7 @@ def _order(names: Sequence[str] | None, classes: Sequence[str]) -> ClassOrder:
         return ClassOrder(order, key="" if order is None else fingerprint(order.tolist())[:12])
     if Counter(map(plain_name, names)) == Counter(map(plain_name, classes)):
         return ClassOrder(
-            problem=f"the manifest lists the data's classes in another order, and {problem}: its accuracy is wrong; "
+            problem=f"the manifest lists the dataset's classes in another order, and {problem}: its accuracy is wrong; "
             "use a label_map"
         )
     return ClassOrder(problem=_moved(names, classes))
@@ -84,11 +84,11 @@ def _moved(names: Sequence[str], classes: Sequence[str]) -> str | None:
         return None
     moved = names[ours[shared]]
     missing = next((name for name in names if plain_name(name) not in theirs), "")
-    lacking = f"{missing!r} is not among the data's" if missing else "the data have more classes"
+    lacking = f"{missing!r} is not among the dataset's" if missing else "the dataset has more classes"
     return (
-        f"class {ours[shared]} of the model and class {theirs[shared]} of the data are both called {moved!r}, and the "
-        f"lists cannot be matched by name ({lacking}): its accuracy may be wrong. Spell the classes alike in the "
-        "manifest and in the class file, or use a label_map"
+        f"class {ours[shared]} of the model and class {theirs[shared]} of the dataset are both called {moved!r}, and "
+        f"the lists cannot be matched by name ({lacking}): its accuracy may be wrong. Spell the classes the same in "
+        "the manifest and in the class file, or use a label_map"
     )
 
 
@@ -102,7 +102,7 @@ def with_class_order(stack: StackRecord, order: ClassOrder) -> StackRecord:
 
 
 def in_data_order(output: Output, order: ClassOrder) -> Output:
-    """The output with the label_map that brings its classes into the data's order."""
+    """The output with the label_map that brings its classes into the dataset's order."""
     if order.translation is None:
         return output
     return output.model_copy(update={"label_map": dict(enumerate(order.translation.tolist()))})
@@ -112,7 +112,7 @@ def in_data_order(output: Output, order: ClassOrder) -> Output:
 
 
 def data_classes(run: Run) -> tuple[str, ...] | None:
-    """Names of the data's classes as the run's user has them. The same data may be known to the store by others."""
+    """Names of the dataset's classes as the run's user has them. The same data may be known to the store by others."""
     classes = run.origin.get(CLASSES) or _named_classes(run)
     return tuple(map(str, classes)) if classes else None
 
@@ -130,12 +130,12 @@ def other_class_names(a: Run, b: Run) -> bool:
 
 
 def matched_by_name(run: Run) -> bool:
-    """Whether the stored answers were brought into the data's order by the names of the classes."""
+    """Whether the stored answers were brought into the dataset's order by the names of the classes."""
     return MATCHED in run.stack.identity
 
 
 def stored_translation(run: Run) -> Translation | None:
-    """What brings the stored answers into the data's order; None: they are in it, or nobody can tell."""
+    """What brings the stored answers into the dataset's order; None: they are in it, or nobody can tell."""
     classes = _named_classes(run)
     if not classes or matched_by_name(run) or run.resolved.get(AS_NAMED):
         return None

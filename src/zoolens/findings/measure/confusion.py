@@ -68,7 +68,7 @@ def confusion_of(predictions: Predictions) -> Confusion:
     if not labelled.any():
         raise ZoolensError(
             "No input of this run has a label, so there is no confusion matrix.",
-            hint="Evaluate it on data with labels.",
+            hint="Evaluate it on a labelled dataset.",
         )
     unlabelled = int(np.count_nonzero(~labelled))
     answers, labels = answers[labelled], labels[labelled]
@@ -129,7 +129,7 @@ def pairs_table(confusion: Confusion) -> Table:
         )
         for pair in confusion.pairs
     ]
-    columns = Column("label"), Column("taken for"), Column("inputs", "number"), Column("share of the class", "number")
+    columns = Column("label"), Column("predicted"), Column("inputs", "number"), Column("share of the class", "number")
     return Table("confused-pairs", columns, tuple(rows))
 
 
@@ -142,7 +142,7 @@ def confusion_chart(confusion: Confusion) -> Chart:
 
 
 def _subtitle(confusion: Confusion) -> str:
-    words = f"{confusion.n:,} inputs, {percent(confusion.right / confusion.n, 1)} right"
+    words = f"{confusion.n:,} inputs, accuracy {percent(confusion.right / confusion.n, 1)}"
     return words + (f"; {confusion.unlabelled:,} without a label are left out" if confusion.unlabelled else "")
 
 
@@ -180,7 +180,7 @@ def _matrix_chart(confusion: Confusion) -> Chart:
         layers.append({"mark": text, "encoding": {**place, "text": {"field": "count"}, "color": white}})
     title = "Labels and answers"
     spec = {
-        "title": heading(title, f"{_subtitle(confusion)}. Blue: right. Orange: taken for another class."),
+        "title": heading(title, f"{_subtitle(confusion)}. Blue: correct. Orange: another class was predicted."),
         "width": side,
         "height": side,
         "data": values(cells),
@@ -207,13 +207,13 @@ def _cells(place: Spec, rect: Spec, *, right: bool) -> Spec:
 def _cell_words(label: str, answer: str, count: int, of: int) -> str:
     if not of:
         return f"No input has the label {label}."
-    what = "answered right" if label == answer else f"taken for {answer}"
+    what = "classified correctly" if label == answer else f"classified as {answer}"
     return f"{count:,} of {of:,} inputs of {label} ({percent(count / of, 1)}) were {what}."
 
 
 def pairs_chart(confusion: Confusion) -> Chart:
     """The pairs of classes that are confused most, as shares of the first class's inputs with their intervals."""
-    title = "Classes taken for others most often"
+    title = "Most confused pairs of classes"
     rows = [
         {
             "pair": f"{place}. {shareable(pair.label_name, LONGEST)} → {shareable(pair.answer_name, LONGEST)}",

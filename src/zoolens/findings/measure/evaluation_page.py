@@ -72,17 +72,17 @@ def _answers(store: Store, run: Run) -> Iterator[Section]:
     except ZoolensError as error:
         yield Section("Answers", paragraphs=(str(error.message),))
         return
-    yield Section("Which classes are confused", charts=(chart,))
+    yield Section("Confusion matrix", charts=(chart,))
     try:
-        yield Section("Does it know when it is wrong?", charts=(reliability_chart(reliability_of(predictions)),))
+        yield Section("Calibration", charts=(reliability_chart(reliability_of(predictions)),))
     except ZoolensError as error:
-        yield Section("Does it know when it is wrong?", paragraphs=(str(error.message),))
+        yield Section("Calibration", paragraphs=(str(error.message),))
 
 
 def _latencies(store: Store, run: Run) -> Iterator[Section]:
     charts = tuple(map(latency_distribution_chart, latency_distributions(store, run)))
     if charts:
-        yield Section("How long a call takes", charts=charts)
+        yield Section("Latency", charts=charts)
 
 
 def figures_table(observations: Sequence[Observation]) -> Table:

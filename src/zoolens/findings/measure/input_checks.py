@@ -47,14 +47,14 @@ def pixel_doubt(spec: Input, dataset: Dataset) -> str | None:
     low, high = min(float(value.min()) for value in values), max(float(value.max()) for value in values)
     if high > 2 * _BRIGHTEST:  # a little above 255 is what some ways to resize leave
         return (
-            f"pixels of the data are {kind.name} numbers up to {high:,.5g}, but the manifest prepares numbers from 0 "
-            "to 255: its accuracy is wrong. Write them as uint8, or declare the scale of these pixels"
+            f"pixels of the dataset are {kind.name} numbers up to {high:,.5g}, but the manifest prepares numbers from "
+            "0 to 255: its accuracy is wrong. Write them as uint8, or declare the scale of these pixels"
         )
     if abs(low) <= 1 and 0 < high <= 1:
         return (
-            f"pixels of the data are {kind.name} numbers between {low:.3g} and {high:.3g}, but the manifest prepares "
-            "numbers from 0 to 255, so that the model sees next to nothing: its accuracy is wrong. Write them as "
-            "uint8, or leave the scale out of the manifest"
+            f"pixels of the dataset are {kind.name} numbers between {low:.3g} and {high:.3g}, but the manifest "
+            "prepares numbers from 0 to 255, so that the model sees next to nothing: its accuracy is wrong. Write "
+            "them as uint8, or leave the scale out of the manifest"
         )
     return None
 
@@ -85,7 +85,7 @@ def taken_for_real(spec: Input, tensor: TensorSpec, dataset: Dataset) -> str | N
     if kind != np.dtype(tensor.dtype) or (scale, zero) == (1, 0):
         return None
     return (
-        f"the data are {kind.name} like its quantised input, and were taken for real numbers, which are then "
+        f"the dataset is {kind.name} like its quantised input, and was taken for real numbers, which are then "
         f"quantised; where they are quantised already, declare preprocess: [{{op: normalize, scale: {scale:.9g}, "
         f"mean: [{scale * zero:.9g}]}}]"
     )

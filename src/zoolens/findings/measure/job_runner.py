@@ -159,7 +159,7 @@ def _renamed(run: Run, dataset: Dataset) -> bool:
 
 
 class SubjectOpener:
-    """Opens the model on first need and keeps it open; opens it anew after its process has died."""
+    """Opens the model on first need and keeps it open; opens it again after its process has died."""
 
     def __init__(self, job: Job, run: Run, store: Store, dataset: Dataset) -> None:
         self._job, self._run, self._store, self._dataset = job, run, store, dataset

@@ -48,7 +48,7 @@ class LatencySamples:
     elapsed_ns: NDArray[np.int64]
     waiting: Waiting
     clean: NDArray[np.bool_]
-    watched: bool  # False: this kernel does not tell, nothing could be judged
+    watched: bool  # False: this kernel does not report it, nothing could be judged
     stopped_by: str = "samples"  # or "precision", or "time"
 
     @classmethod

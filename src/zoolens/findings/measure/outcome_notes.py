@@ -60,7 +60,7 @@ def _said_of_accuracy(context: Context, run: Run) -> Iterator[str]:
     name = context.job.manifest.task
     task = task_named(name)
     if not task.judged:
-        yield f"its answers are no classes (task: {name}): no accuracy, but `compare` and `equiv` compare them"
+        yield f"its answers are not classes (task: {name}): no accuracy, but `compare` and `equiv` compare them"
         guesses = guesses_in(context.job.manifest.attributes)
         yield from (f"a guess: {words}" for words in guesses if words.startswith("the task "))
         return
@@ -84,14 +84,14 @@ def _said_of_outputs(context: Context, run: Run) -> Iterator[str]:
     if given and left_out > 0:
         yield (
             f"its label_map leaves out {left_out:,} of its outputs: the answer is the best of the others, which is "
-            "right more often than the best of all"
+            "more accurate than the best of all"
         )
     if given == 1:
         second = f" ({classes[1]})" if classes and len(classes) > 1 else ""
-        yield f"its only score is taken for that of class 1{second}: a label_map of {{0: 1, 1: 0}} turns it round"
+        yield f"its only score is taken for that of class 1{second}: a label_map of {{0: 1, 1: 0}} swaps the two"
     if classes and width > len(classes) and not matched_by_name(run):
         yield (
-            f"the data have {len(classes):,} classes, taken for the model's first outputs; answers among its other "
+            f"the dataset has {len(classes):,} classes, taken for the model's first outputs; answers among its other "
             f"{width - len(classes):,} count as wrong"
         )
     whole = context.dataset.parent if isinstance(context.dataset, Subset) else context.dataset
@@ -110,7 +110,7 @@ def said_of_classes(dataset: Dataset) -> Iterator[str]:
     here, all_ = (len(np.unique(data.labels())) for data in (dataset, dataset.parent))
     if here < 0.5 * min(all_, len(dataset)):
         yield (
-            f"these {len(dataset):,} inputs are of {here:,} of the data's {all_:,} classes, so that the accuracy is "
+            f"these {len(dataset):,} inputs are of {here:,} of the dataset's {all_:,} classes, so that the accuracy is "
             "that of those; --seed draws inputs of all"
         )
 

@@ -49,7 +49,7 @@ class Predictions:
     """What a model answered to every input, in every output: the table as arrays.
 
     `labels` are the numbers of the true classes, −1 where an input has none; they are about the main output, the first.
-    `classes` are the names of the data's classes. The properties are about a main output that answers with classes:
+    `classes` are the names of the dataset's classes. The properties are about a main output that answers with classes:
     `top` and `score` are n × min(5, classes). Where only classes were kept, as of networks that were trained here,
     scores are NaN and there is no digest.
     """

@@ -56,11 +56,11 @@ def reliability_of(predictions: Predictions) -> Reliability:
     if not labelled.any():
         raise ZoolensError(
             "No input of this run has a label, so the calibration is unknown.",
-            hint="Evaluate it on data with labels.",
+            hint="Evaluate it on a labelled dataset.",
         )
     if np.isnan(predictions.score[labelled, 0]).any():
         raise ZoolensError(
-            "This run kept classes without their probabilities, so that its calibration is not known.",
+            "This run kept classes without their probabilities, so that its calibration is unknown.",
             hint="Evaluate the model with `zoolens eval`, which keeps probabilities.",
         )
     judged = _labelled(predictions)
@@ -119,7 +119,7 @@ def reliability_chart(reliability: Reliability) -> Chart:
 
 def _accuracy_panel(rows: list[dict[str, Any]]) -> Spec:
     x = quantity("x", 0, 100, axis(tickCount=5, labels=False))
-    y = quantity("y", 0, 100, axis("right in %", tickCount=5))
+    y = quantity("y", 0, 100, axis("accuracy in %", tickCount=5))
     pale = {"condition": {"test": "datum.few", "value": 0.35}, "value": 1}
     span = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "opacity": pale}
     return {
@@ -177,11 +177,11 @@ def bins_table(reliability: Reliability) -> Table:
 def _bin_words(part: Bin) -> str:
     sure, right = percent(part.confidence, 1), percent(part.accuracy, 1)
     interval = f"[{percent(part.accuracy_low, 1)}, {percent(part.accuracy_high, 1)}]"
-    return f"{part.n:,} inputs, {sure} sure, {right} right {interval}"
+    return f"{part.n:,} inputs, confidence {sure}, accuracy {right} {interval}"
 
 
 def _tendency(reliability: Reliability) -> str:
-    return f"{percent(reliability.confidence, 1)} sure and {percent(reliability.accuracy, 1)} right on average"
+    return f"mean confidence {percent(reliability.confidence, 1)}, accuracy {percent(reliability.accuracy, 1)}"
 
 
 def _noise(reliability: Reliability) -> str:

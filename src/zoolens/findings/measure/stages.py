@@ -73,7 +73,7 @@ def compute_metric(context: Context, name: str, predictions: Predictions) -> lis
 
 
 def stored_predictions(store: Store, run: Run, dataset: Dataset | None = None) -> Predictions:
-    """What a run answered, with classes in the data's order."""
+    """What a run answered, with classes in the dataset's order."""
     return renumbered(run_predictions(store, run, dataset.classes if dataset else None), stored_translation(run))
 
 

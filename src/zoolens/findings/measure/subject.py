@@ -138,7 +138,7 @@ def _as_declared(spec: TensorSpec, declared: Sequence[int | None]) -> TensorSpec
 
 
 def judge_main_output(job: Job, session: Session, dataset: Dataset) -> JudgedOutput:
-    """How the main output of a model is read, whatever its inputs are: with classes in the data's order."""
+    """How the main output of a model is read, whatever its inputs are: with classes in the dataset's order."""
     return _judged(job, session, 0, dataset)
 
 

@@ -40,8 +40,8 @@ def suspicions(predictions: Predictions) -> Iterator[str]:
         elif no_better_than_guessing(predictions.correct, predictions.labels):
             right = int(np.count_nonzero(predictions.correct))
             yield (
-                f"it is right on {right:,} of {len(predictions):,} inputs, which is no better than guessing; suspect "
-                "the order of the labels and the preprocessing: `zoolens doctor` tries both"
+                f"it classifies {right:,} of {len(predictions):,} inputs correctly, which is no better than guessing; "
+                "suspect the order of the labels and the preprocessing: `zoolens doctor` tries both"
             )
 
 
@@ -57,7 +57,7 @@ def confidence_gap(predictions: Predictions) -> Iterator[str]:
     right = float(np.mean(predictions.correct))
     if sure >= _SURE and right < _FAR_BELOW * sure:
         yield (
-            f"it is right on {100 * right:.1f} % of the inputs and sure of {100 * sure:.1f} % on average: suspect the "
+            f"its accuracy is {100 * right:.1f} % at a mean confidence of {100 * sure:.1f} %: suspect the "
             "order of the classes or the preprocessing, which `zoolens doctor` tries"
         )
 
@@ -88,8 +88,8 @@ def _majority(predictions: Predictions) -> Iterator[str]:
     if len(labels) > 1 and most >= right and most > _UNEVEN * len(predictions) / len(labels):
         common = predictions.class_name(int(labels[counts.argmax()]))
         yield (
-            f"{most:,} of {len(predictions):,} inputs are of one class ({common}): always answering it would be right "
-            f"on {100 * most / len(predictions):.1f} %"
+            f"{most:,} of {len(predictions):,} inputs are of one class ({common}): always answering it would have "
+            f"an accuracy of {100 * most / len(predictions):.1f} %"
         )
 
 
@@ -97,7 +97,7 @@ def mixed_rows(run: Run) -> Iterator[str]:
     """Answers that depend on the batch: an accuracy is one of this batch size and this order."""
     if run.resolved.get(MIXES_ROWS):
         yield (
-            "its first input is answered otherwise alone than in a batch with others: a softmax or normalisation over "
+            "its first input gets another answer alone than in a batch with others: a softmax or normalisation over "
             "the batch axis, batch statistics of training, or randomness; its accuracy depends on the batch size"
         )
 

@@ -1,4 +1,4 @@
-"""Models that list the data's classes in another order: their figures must be those of the same model in the data's."""
+"""Models that list the dataset's classes in another order: their figures must be those of the model in its order."""
 
 import json
 from contextlib import closing
@@ -171,7 +171,9 @@ def test_names_of_the_data_that_are_put_right_later_count(store, tmp_path):
 def test_lists_that_cannot_be_matched_but_have_a_name_in_different_places_are_warned_about(store, data, tmp_path):
     other = ["bee", "ant", "crab", "dove", "emu", "wolf"]
     outcome = measured(store, write_model(tmp_path, "spelt", range(6), labels=other), data)
-    assert any("class 0 of the model and class 1 of the data are both called 'bee'" in one for one in outcome.warnings)
+    assert any(
+        "class 0 of the model and class 1 of the dataset are both called 'bee'" in one for one in outcome.warnings
+    )
     same_places = ["ant", "bee", "crab", "dove", "emu", "wolf"]
     assert not measured(store, write_model(tmp_path, "alike", range(6), labels=same_places), data).warnings
 

@@ -1,4 +1,4 @@
-"""What may stand at a place of a query: words of the language, metrics, attributes, models, tasks and units.
+"""Completions at a place of a query: words of the language, metrics, attributes, models, tasks and units.
 
 Completion reads the tokens before the place and needs no whole query, so that it helps while one is being written. What
 it offers is what the index has; whether the query as a whole makes sense is for the parser and the planner to say.

@@ -77,9 +77,9 @@ def prepare(
         "segments": segments or None, "nearest": nearest or None, "explain": explain or None,
     }  # fmt: skip
     if not (text is None or isinstance(text, str | Query)):
-        raise ZoolensError(f"{text!r} is no query.", hint='Write query("CORR resnet50 WITHIN 95%").')
+        raise ZoolensError(f"{text!r} is not a query.", hint='Write query("CORR resnet50 WITHIN 95%").')
     if not (store is None or isinstance(store, str | Path | Index) or _is_store(store)):
-        raise ZoolensError(f"store={store!r} is no store.", hint='Give a path, such as store="store.sqlite".')
+        raise ZoolensError(f"store={store!r} is not a store.", hint='Give a path, such as store="store.sqlite".')
     asked = with_keywords(parse(text) if isinstance(text, str) else text or Query(), given, metrics)
     parsed = perf_counter()
     try:

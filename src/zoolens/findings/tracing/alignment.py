@@ -206,11 +206,11 @@ def _meeting_names(a: Trace, b: Trace) -> tuple[Names, Names, str]:
 
 
 def _fit(left: Graph, right: Graph, aligned: Alignment) -> str:
-    """How many operators of two networks stand beside each other, in a sentence."""
+    """How many operators of two networks are matched, in a sentence."""
     counts = [sum(node.op not in LEAVES for node in graph.nodes) for graph in (left, right)]
     pairs = [(left.by_name[name], node) for name, node in aligned.partner.items() if node.op not in LEAVES]
     other = sum(_size(node) != _size(partner) for node, partner in pairs)
-    words = f"Of {counts[0]} and {counts[1]} operators, {len(pairs)} stand beside each other"
+    words = f"Of {counts[0]} and {counts[1]} operators, {len(pairs)} are matched"
     return (
         f"{words}, {other} of them with another size or kind." if other else f"{words}, all of the same kind and size."
     )

@@ -91,5 +91,5 @@ def _arguments(row: Mapping[str, Any]) -> dict[str, Any]:
         known["nodes"] = row["nodes"]
     if row["shapes"]:
         known["shapes"] = ["×".join(map(str, shape)) for shape in row["shapes"]]
-    start = {"start": "laid out: the framework tells durations only"} if row["synthetic"] else {}
+    start = {"start": "laid out: the framework reports durations only"} if row["synthetic"] else {}
     return {**known, **start, "repeat": row["repeat"], "clean": row["clean"]}

@@ -216,7 +216,7 @@ def sentences(comparison: TraceComparison) -> Iterator[str]:
     ratio = f"it takes {slower:.2f} times as long" if slower >= 1 else f"it is {1 / slower:.2f} times as fast"
     yield (
         f"{b.title} takes {median_words(call.b)} where {a.title} takes {median_words(call.a)}: "
-        f"{ratio if call.sure else 'the repetitions do not tell which of them is slower'}."
+        f"{ratio if call.sure else 'the repetitions do not show which of them is slower'}."
     )
     yield from _other_settings(a, b)
     leading = [row for row in comparison.differences[:3] if row.sure and (row.difference > 0) == (call.difference > 0)]
@@ -262,7 +262,7 @@ def _other_settings(a: Trace, b: Trace) -> Iterator[str]:
 
 def _change(row: LayerDifference, by: str) -> str:
     before, after = map(median_words, (row.a, row.b))
-    absent = "no operator beside it" if by == "graph" else "no layer of its own"
+    absent = "no matching operator" if by == "graph" else "no layer of its own"
     computed = [words or absent for words in (row.computed_a, row.computed_b)]
     how = f", {' → '.join(computed)}" if row.computed_a != row.computed_b else ""
     return f"{before} → {after} ({_signed(row.difference)} {_bounds(row.interval)}){how}"

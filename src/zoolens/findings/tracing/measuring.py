@@ -246,7 +246,7 @@ def _observed_predictions(session: Session, feeds: Feeds, repeats: int) -> list[
 
 
 def judged_clean(calls: Sequence[Profile | ObservedCall]) -> list[bool | None]:
-    """Which calls no other process disturbed; None where the kernel does not tell."""
+    """Which calls no other process disturbed; None where the kernel does not report it."""
     waited = np.array([call.delay or 0 for call in calls], np.int64)
     clean = clean_samples(np.array([call.duration for call in calls], np.int64), Waiting(waited, waited))
     return [None if call.delay is None else bool(judged) for call, judged in zip(calls, clean, strict=True)]

@@ -104,7 +104,7 @@ def _around(rows: Sequence[_Row], identity: Sequence[str], name: str, kind: str,
 def endpoint(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise ZoolensError(f"{url!r} is no address of a collector.", hint="Write http://host:4318.")
+        raise ZoolensError(f"{url!r} is not an address of a collector.", hint="Write http://host:4318.")
     return f"{url.rstrip('/')}{PATH}" if parts.path in ("", "/") else url
 
 

@@ -168,7 +168,7 @@ def sentences(trace: Trace) -> Iterator[str]:
     yield from coverage_sentences(trace)
     if trace.layer is not None and any(layer.synthetic for layer in trace.layers):
         yield (
-            f"{trace.runtime} tells how long each layer took and not when it began: on a timeline they are laid out "
+            f"{trace.runtime} reports how long each layer took and not when it began: on a timeline they are laid out "
             "one behind the other."
         )
     disturbed = [name for name, times in _all_timings(trace) if times.disturbed]

@@ -241,7 +241,7 @@ class _Levels:
         return energy if device == "cpu" else [*energy, *device_observations(subject.session, feeds, self._plan.batch)]
 
 
-_WORDS: Final = {"profile": "tell the times of its operators", "kernels": "tell the kernels below its operators"}
+_WORDS: Final = {"profile": "report the times of its operators", "kernels": "report the kernels below its operators"}
 
 
 def series_name(level: Level) -> str:

@@ -219,7 +219,7 @@ def find_trace(store: Store, name: str) -> Run:
     run = store.run(name)
     if run.kind is not RunKind.TRACE:
         raise ZoolensError(
-            f"Run {run.id[:8]} is no trace of {run.ref}.", hint="`zoolens trace MODEL` makes one and tells its id."
+            f"Run {run.id[:8]} is not a trace of {run.ref}.", hint="`zoolens trace MODEL` makes one and prints its id."
         )
     return run
 

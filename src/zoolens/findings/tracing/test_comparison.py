@@ -89,7 +89,7 @@ def test_a_difference_that_repetitions_do_not_tell_is_called_unclear():
     unsure = [row for row, difference in zip(rows[:-1], comparison.differences, strict=True) if not difference.sure]
     assert unsure
     assert all("(unclear)" in row[3] for row in unsure)
-    assert "the repetitions do not tell which of them is slower" in next(sentences(comparison))
+    assert "the repetitions do not show which of them is slower" in next(sentences(comparison))
     assert {row[4] for row in rows} == {"–"}  # a share of a difference that may be chance says nothing
 
 

@@ -167,7 +167,7 @@ def test_a_collector_that_leaves_spans_out_is_a_sentence():
 
 @pytest.mark.parametrize("url", ["", "collector", "file:///etc/passwd", "ftp://host", "http://"])
 def test_what_is_no_address_is_refused(url):
-    with pytest.raises(ZoolensError, match="is no address of a collector"):
+    with pytest.raises(ZoolensError, match="is not an address of a collector"):
         endpoint(url)
 
 

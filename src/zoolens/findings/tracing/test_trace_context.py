@@ -25,7 +25,7 @@ def test_a_header_is_read_and_written_as_the_w3c_has_it():
     ],
 )
 def test_what_is_no_header_is_refused_in_a_sentence(header):
-    with pytest.raises(ZoolensError, match="is no traceparent"):
+    with pytest.raises(ZoolensError, match="is not a traceparent"):
         parse_traceparent(header)
 
 

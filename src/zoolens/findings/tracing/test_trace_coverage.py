@@ -51,7 +51,7 @@ def test_time_in_no_layer_is_that_of_the_call_in_which_the_layers_were_timed(alo
     text = words(layers(4, 2), call=10, alone=alone)
     assert "60.0 % of the profiled call, which takes 10 ms (the call of median time). 4 ms of it is in no layer" in text
     assert "in no layer: 1 ms before the first layer, 0 µs between layers, 3 ms after the last layer." in text
-    assert "copies of inputs and outputs, Python or the profiler's own work is not known: a does not tell." in text
+    assert "copies of inputs and outputs, Python or the profiler's own work is not known: a does not report it." in text
 
 
 def test_slower_calls_without_a_profiler_are_a_remark_and_no_time_in_no_layer():

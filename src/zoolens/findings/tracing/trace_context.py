@@ -42,7 +42,7 @@ def parse_traceparent(header: str) -> TraceContext:
     wrong = match is None or match[1] == "ff" or not int(match[2], 16) or not int(match[3], 16)
     if match is None or wrong or (match[1] == "00" and match[5]):
         raise ZoolensError(
-            f"{header[:80]!r} is no traceparent.",
+            f"{header[:80]!r} is not a traceparent.",
             hint="Write 00-<32 hexadecimal digits>-<16 hexadecimal digits>-01, neither of them all zeros.",
         )
     return TraceContext(match[2], int(match[3], 16))

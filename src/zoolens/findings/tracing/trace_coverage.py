@@ -67,13 +67,13 @@ def _together(trace: Trace, observed: ObservedCalls, call: MedianCall) -> Iterat
     elif call.share > 1 + SUMS_UP:
         yield (
             "That is more than the call: layers ran at the same time, or the time of one is also in that of another. "
-            f"{trace.runtime} does not tell which."
+            f"{trace.runtime} does not report which."
         )
 
 
 def _in_no_layer(trace: Trace, observed: ObservedCalls, call: MedianCall) -> Iterator[str]:
     if call.rest is None:
-        yield f"How much of the call is in no layer is not known: {trace.runtime} does not tell when layers ran."
+        yield f"How much of the call is in no layer is not known: {trace.runtime} does not report when layers ran."
         return
     if call.rest <= SUMS_UP * call.seconds:
         return
@@ -81,14 +81,14 @@ def _in_no_layer(trace: Trace, observed: ObservedCalls, call: MedianCall) -> Ite
     yield f"{figure(call.rest, 's')} of it is in no layer{f': {parts}' if parts else ''}."
     if call.run is None:
         work = "its scheduling, copies of inputs and outputs, Python or the profiler's own work"
-        yield f"Which part of that is {work} is not known: {trace.runtime} does not tell."
+        yield f"Which part of that is {work} is not known: {trace.runtime} does not report it."
         return
     outside = min(max(call.seconds - call.run, 0.0), call.rest)
     waiting = ", waiting for a core" if observed.calls.disturbed else ""
     yield (
         f"By {trace.runtime}'s own clock {figure(outside, 's')} of that is before and after its run: handing over "
         f"inputs and outputs between Python and the framework. The other {figure(call.rest - outside, 's')} is inside "
-        f"its run: scheduling between layers{waiting} and the profiler's own work, which it does not tell apart."
+        f"its run: scheduling between layers{waiting} and the profiler's own work, which it does not separate."
     )
 
 

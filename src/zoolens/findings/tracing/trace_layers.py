@@ -100,7 +100,7 @@ class ObservedCalls:
     overlap: bool  # layers ran at the same time, so that their sum is more than the time they took
     clean: NDArray[np.bool_] = field(repr=False)
     rest: Timing | None = None  # time of the call in no layer; None where it is not known
-    run: Timing | None = None  # the framework's own run in the call, by its own clock; None where it does not tell
+    run: Timing | None = None  # the framework's own run in the call, by its own clock; None where it does not report it
     median: MedianCall | None = None  # None where there are no layers
 
 

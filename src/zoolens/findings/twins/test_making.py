@@ -169,7 +169,7 @@ def test_weights_and_answers_of_the_reference_are_of_one_file(store, images, tmp
     copy = changed_copy(zoo, lambda kernel: kernel)
     chosen = {"data": images, "store": store, "folder": tmp_path / "twins"}
     (before,) = make_twins("folder:copy.onnx", "demo:lenet-torch", **chosen)
-    changed_copy(zoo, lambda kernel: -kernel)  # trained anew, under the same name
+    changed_copy(zoo, lambda kernel: -kernel)  # trained again, under the same name
     with pytest.raises(ModelError, match=f"have changed since run {before.on.a.id[:8]}"):
         make_twins("folder:copy.onnx", "demo:lenet-torch", **chosen)
     (after,) = make_twins(copy, copy, **chosen)  # a path means the file as it is

@@ -138,7 +138,7 @@ def detect(path: Path) -> str:
     kind = _kind_of_folder(path) if path.is_dir() else _kind_of_file(path)
     if kind is None:
         raise DatasetError(
-            f"The kind of data in {path} is not recognised.",
+            f"The kind of dataset in {path} is not recognised.",
             hint=f"Say it as kind:location with one of {', '.join(plugins.names(plugins.DATASETS))}; "
             f"a folder of images needs class sub-folders or a {LABELS}.",
         )

@@ -89,7 +89,7 @@ class Input(Part):
     decoder: Decoder = Field(
         default=DEFAULT_DECODER,
         description="Who decodes image files: JPEG decoders differ by several grey levels, and OpenCV turns pictures "
-        "as their EXIF data say. Data that are pixels already have no use for it.",
+        "as their EXIF data say. Datasets of decoded pixels ignore it.",
     )
     preprocess: tuple[Step, ...] = ()
     tokenizer: Tokenizer | None = None

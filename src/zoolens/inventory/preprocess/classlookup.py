@@ -26,9 +26,9 @@ _HOW_TO_SAY: Final = (
 
 
 def find_outputs(names: Sequence[str] | None, outputs: int, dataset: Dataset) -> dict[int, int] | None:
-    """A label_map (output → class of the data) that names ask for; None: outputs are the data's classes as they come.
+    """A label_map (output → class of the data) that names ask for; None: outputs are the dataset's classes in order.
 
-    `names`: of the model's outputs, where its manifest gives them. Outputs that stand for none of the data's classes
+    `names`: of the model's outputs, where its manifest gives them. Outputs that stand for none of the dataset's classes
     follow behind those that do, so that no answer is lost.
     """
     classes = dataset.classes

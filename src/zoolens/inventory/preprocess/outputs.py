@@ -37,7 +37,7 @@ def build_scores(
     Logits become probabilities. A single score is that of the second of two classes. Declared probabilities are
     checked before anything else, and brought back to a sum of 1 where steps dropped some of them. With a label_map the
     columns are the dataset's `classes` (at least); those no output maps to are 0. NaN and infinity stay: counting them
-    is the caller's work. `order` gives, for a number of outputs, a label_map that puts them in the data's order and
+    is the caller's work. `order` gives, for a number of outputs, a label_map that puts them in the dataset's order and
     keeps all; it is asked only where the manifest has none. `discrete`: whether the answers of the task are classes;
     None: only those of the task "classification" are.
     """
@@ -52,7 +52,7 @@ def build_scores(
     ordered: dict[int, Callable[[Scores], Scores] | None] = {}
 
     def reorder(values: Scores) -> Scores:
-        """Put the columns in the data's order by name; it is asked for once, when the number of outputs is known."""
+        """Put the columns in the dataset's order by name; it is asked for once, when the number of outputs is known."""
         columns = values.shape[1]
         if order is not None and columns not in ordered:
             mapping = order(columns)

@@ -262,7 +262,7 @@ def _refuse_text(values: Array) -> None:
     if values.dtype == object:
         raise DatasetError(
             "The sample is a text, but the model takes numbers.",
-            hint="Choose a model whose manifest declares modality: text, or other data.",
+            hint="Choose a model whose manifest declares modality: text, or another dataset.",
         )
 
 

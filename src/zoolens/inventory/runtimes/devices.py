@@ -29,7 +29,7 @@ class DeviceTimes:
     took to hand the computation over. `inputs`, `compute` and `outputs` are moving the inputs to the device, computing
     (gaps in which the device waits for the host are in it), and moving the answers back: by events on the device where
     `events` is true, else by the host's clock, which then waits for each. `peak_memory` is the most bytes that the
-    framework held on the device; None where it does not tell.
+    framework held on the device; None where it does not report it.
     """
 
     total: int

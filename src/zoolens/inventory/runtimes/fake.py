@@ -65,7 +65,7 @@ class Fake(Runtime):
         "dynamic_batch": "a model with a fixed batch takes that one only; leave `batch` out for any",
         "set_threads": "it computes in the calling thread",
         "compile_mode": "there is nothing to compile",
-        "kernels": "numpy does not tell what its functions call",
+        "kernels": "numpy does not report what its functions call",
     }
 
     def load_library(self) -> Any:
@@ -187,7 +187,7 @@ def _label_leak(sample: Tensor, settings: FakeSettings) -> Tensor:
 
 
 def _crash(sample: Tensor, settings: FakeSettings) -> Tensor:
-    raise ModelError("The fake model crashed, as it was told to.")
+    raise ModelError("The fake model crashed, as it was configured to.")
 
 
 def _faulty(sample: Tensor, settings: FakeSettings) -> Tensor:

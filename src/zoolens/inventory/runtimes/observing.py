@@ -45,7 +45,7 @@ class OperatorTime:
     parent: int | None = None
     nodes: tuple[str, ...] = ()
     kernel: str | None = None  # which implementation computed it, such as "brgconv_avx512_amx"
-    precision: str | None = None  # "float32", "bfloat16", "int8"; None: the framework does not tell
+    precision: str | None = None  # "float32", "bfloat16", "int8"; None: the framework does not report it
     shapes: tuple[tuple[int, ...], ...] = ()  # of its outputs
     thread: int | None = None
     device: str = "cpu"
@@ -56,7 +56,7 @@ class Profile:
     """One observed prediction: when it began and how long the whole call took, in nanoseconds, and its operators in
     the order in which they ran. `delay` is how long its threads waited for a core meanwhile (see `runtimes.calls`,
     which times calls so); None where that is not known. `run` is how long the framework's own run took by its own
-    clock; the rest of the call is the handing over of inputs and outputs. None where the framework does not tell."""
+    clock; the rest of the call hands over inputs and outputs. None where the framework does not report it."""
 
     start: int
     duration: int

@@ -63,8 +63,8 @@ class Remote(Runtime):
         "dynamic_batch": "the server's model decides which batch sizes it takes",
         "set_threads": "the server decides",
         "force_precision": "the server decides",
-        "report_precision": "the protocol does not tell it",
-        "count_parameters": "the protocol does not tell it",
+        "report_precision": "the protocol does not report it",
+        "count_parameters": "the protocol does not report it",
         "compile_mode": "the server decides",
         "run_here": f"{_UNSEEN}; latencies include the network and the server's queue",
         "profile": "the protocol carries inputs and outputs only",
@@ -121,7 +121,7 @@ class Remote(Runtime):
             document = parse_json(model_text(model.path()))
         except ValueError as error:
             raise ModelError(f"{model.path().name} does not describe a model behind a server: {error}.") from error
-        if document != Remote(self.address)._document():  # asked anew: ours may be old
+        if document != Remote(self.address)._document():  # asked again: ours may be old
             raise ModelError(
                 f"The model at {self.address} is not the one that {model.path().name} describes.",
                 hint="Was it replaced in the meantime? Run the command again.",

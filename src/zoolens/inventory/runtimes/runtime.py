@@ -39,20 +39,20 @@ Tensors = dict[str, Tensor]
 
 ABILITIES: Final[Mapping[str, str]] = {
     "dynamic_batch": "runs any batch size, whatever the file was exported with, as long as the model allows it",
-    "set_threads": "honours the number of threads asked for",
-    "force_precision": "can be told to compute in float32 and nothing else",
-    "report_precision": "tells in which precision the layers were really computed",
+    "set_threads": "uses the requested number of threads",
+    "force_precision": "can be restricted to float32 arithmetic",
+    "report_precision": "reports in which precision the layers were computed",
     "count_parameters": "counts the model's parameters",
     "compile_mode": "has a compiled mode beside the eager one",
     "run_here": "computes on this machine from the model's own files, so that size, cold start and energy are its own",
-    "profile": "tells how long each operator of the model takes",
-    "kernels": "tells which library primitives or device kernels compute the operators",
-    "capture": "gives the values of tensors inside the model",
+    "profile": "reports the time of each operator of the model",
+    "kernels": "reports which library primitives or device kernels compute the operators",
+    "capture": "returns the values of tensors inside the model",
 }
 # What a runtime that lacks the ability cannot do, where the ability's name is no verb.
 _DOING: Final = {
     "profile": "profile operators",
-    "kernels": "tell which kernels it runs",
+    "kernels": "report which kernels it runs",
     "capture": "capture tensors",
 }
 
@@ -115,7 +115,7 @@ class Effective:
     """What the runtime reports that it did; recorded in the lock of every evaluation."""
 
     provider: str
-    precision: str | None = None  # "float32", "bfloat16", "int8", "float32+bfloat16"; None: it does not tell
+    precision: str | None = None  # "float32", "bfloat16", "int8", "float32+bfloat16"; None: it does not report it
     threads: int | None = None
     details: Mapping[str, str] = field(default_factory=dict)
 

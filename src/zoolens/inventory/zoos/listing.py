@@ -1,7 +1,7 @@
 """The models of all zoos.
 
 Listings of framework zoos are kept in the cache folder under the versions of their packages, so that only the first
-one imports the framework. Whether weights are here is looked up anew each time.
+one imports the framework. Whether weights are here is looked up again each time.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _load(path: Path, zoo: str) -> list[Entry] | None:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
         return [_entry(zoo, row) for row in rows]
-    except (OSError, ValueError, KeyError, TypeError, ValidationError):  # absent or damaged: listed anew
+    except (OSError, ValueError, KeyError, TypeError, ValidationError):  # absent or damaged: listed again
         return None
 
 

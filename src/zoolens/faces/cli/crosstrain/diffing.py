@@ -41,6 +41,6 @@ def diff(a: str, b: str, classes: int, shape: str, brief: bool, as_json: bool) -
 def _shape(text: str) -> tuple[int, int, int]:
     parts = text.replace("×", "x").split("x")
     if len(parts) != 3 or not all(part.isdecimal() and len(part) <= _DIGITS and int(part) for part in parts):
-        raise ZoolensError(f"{text[:40]!r} is no size of an image.", hint="Write channels, height, width: 3x32x32.")
+        raise ZoolensError(f"{text[:40]!r} is not a size of an image.", hint="Write channels, height, width: 3x32x32.")
     channels, height, width = map(int, parts)
     return channels, height, width

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="The older way to say --on; auto: on Ray if RAY_ADDRESS is set.",
 )
-@click.option("--fresh", is_flag=True, help="Set the journal aside and search anew; finished trials stay in the study.")
+@click.option(
+    "--fresh", is_flag=True, help="Set the journal aside and start a new search; finished trials stay in the study."
+)
 @manner_options
 @store_option("makes")
 @json_option

@@ -28,7 +28,7 @@ class ReplicaCount:
         least, most = (first, second) if colon else (first, first)
         if not (least.isdecimal() and most.isdecimal() and 1 <= int(least) <= int(most)):
             raise ZoolensError(
-                f"{text[:40]!r} is no number of replicas.",
+                f"{text[:40]!r} is not a number of replicas.",
                 hint="Write a number from 1 on, or the least and the most: 1:4.",
             )
         return cls(int(least), int(most))

@@ -110,7 +110,7 @@ class Controller:
     async def remove(self, service: str, model: str, runtime: str, reason: str) -> None:
         self._builders[service].removed[model, runtime] = reason
         # Where it fails, the next refresh tries again.
-        reason = "A tier has broken its promise."
+        reason = "A tier has violated its promised equivalence."
         await rebuild_ladder(self._builders[service], self._shared[service], self._thread, reason)
 
     def record(self, service: str, entry: Entry) -> None:

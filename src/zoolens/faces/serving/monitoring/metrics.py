@@ -221,7 +221,9 @@ class PlaneMetrics:
         outcomes = core.CounterMetricFamily(
             "zoolens_requests", "Requests by what became of them.", labels=[*labels, "outcome"]
         )
-        nans = core.CounterMetricFamily("zoolens_nan_values", "Values in answers that were not numbers.", labels=labels)
+        nans = core.CounterMetricFamily(
+            "zoolens_nan_values", "Values in answers that were NaN or infinite.", labels=labels
+        )
         queue = core.GaugeMetricFamily("zoolens_queue_requests", "Requests that wait.", labels=labels)
         running = core.GaugeMetricFamily("zoolens_running_requests", "Requests in batches that run.", labels=labels)
         ready = core.GaugeMetricFamily("zoolens_ready", "1 where requests are answered, else 0.", labels=labels)

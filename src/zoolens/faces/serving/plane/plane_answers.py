@@ -80,4 +80,4 @@ def failure(name: str, error: ZoolensError, worker_lost: bool) -> ServingError:
 
 def unforeseen(name: str, error: Exception) -> ServingError:
     """What a client is told of an error that no code of ours expected."""
-    return ServingError(Refusal.INTERNAL, f"Model '{name}' failed in a way that was not foreseen: {first_line(error)}")
+    return ServingError(Refusal.INTERNAL, f"Model '{name}' failed unexpectedly: {first_line(error)}")

@@ -130,7 +130,7 @@ class WarmPool:
         return slot.model
 
     async def reload(self, slot: Slot) -> OpenModel:
-        """Open the model anew. The old one answers until the new one does, and stays where that fails."""
+        """Open the model again. The old one answers until the new one does, and stays where that fails."""
         async with slot.changing:
             while slot.loading is not None:
                 await asyncio.wait([slot.loading])

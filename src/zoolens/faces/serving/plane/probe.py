@@ -58,7 +58,7 @@ def probe(session: Session, batching: Batching, max_batch: int, any_batch: bool 
     if shapes is not None:
         return BatchingVerdict(False, shapes, {1: seconds})
     if batching == "force":
-        forced_words = "Batching is forced: nobody checked that it changes no answers."
+        forced_words = "Batching is forced: whether it changes answers was not checked."
         return BatchingVerdict(True, forced_words, {1: seconds}, rows=max_batch)
     if max_batch == 1:
         return BatchingVerdict(True, "Each call has one row.", {1: seconds})

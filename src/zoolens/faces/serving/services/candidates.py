@@ -115,7 +115,7 @@ def examine(run: Run, progress: Progress) -> Candidate:
 
 def judged_classes(run: Run, output: Output, folder: Path | None, width: int) -> tuple[int | None, ...] | None:
     """Which class of the data each of `width` outputs was counted as in a run; None where that is not known, because
-    the data's classes were looked up among more outputs."""
+    the dataset's classes were looked up among more outputs."""
     if output.label_map:
         return tuple(output.label_map.get(place) for place in range(width))
     if not matched_by_name(run):

@@ -17,7 +17,7 @@ from zoolens.base.statistics.intervals import Interval
 from zoolens.faces.serving.services.events import ModelComparison
 
 CONFIDENCE: Final = 0.95
-EPOCH: Final = 10_000  # requests after which counting begins anew
+EPOCH: Final = 10_000  # requests after which counting restarts
 LEVELS: Final = 10  # how often the share of requests that count can be halved
 _FEWEST_SHOWN: Final = 1_000  # requests of a new epoch before it is shown instead of the one before
 

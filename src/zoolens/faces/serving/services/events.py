@@ -116,15 +116,15 @@ class ModelComparison:
 
     @property
     def verdict(self) -> str:
-        """One sentence on which of the two is right more often, as far as labels tell."""
+        """One sentence on which of the two is right more often, as far as labels show."""
         if self.gain_low is None or self.gain_high is None:
             return f"{self.model} and {self.other} cannot be judged: no labels have come back."
         low, high = self.gain_low, self.gain_high
         if low > 0:
-            return f"{self.other} is right more often than {self.model}, by {low:.1%} to {high:.1%}."
+            return f"{self.other} is more accurate than {self.model}, by {low:.1%} to {high:.1%}."
         if high < 0:
-            return f"{self.model} is right more often than {self.other}, by {-high:.1%} to {-low:.1%}."
-        return f"Neither of {self.model} and {self.other} is known to be right more often ({low:+.1%} to {high:+.1%})."
+            return f"{self.model} is more accurate than {self.other}, by {-high:.1%} to {-low:.1%}."
+        return f"Neither of {self.model} and {self.other} is known to be more accurate ({low:+.1%} to {high:+.1%})."
 
 
 _SERIES: Final = {

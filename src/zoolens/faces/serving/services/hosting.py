@@ -153,7 +153,7 @@ def _remover(builder: LadderBuilder, hosted: HostedService, thread: Executor) ->
     """What is called with a tier that has broken its promise: the ladder is built again without it."""
 
     async def rebuild() -> None:
-        while not await rebuild_ladder(builder, hosted, thread, "A tier has broken its promise."):
+        while not await rebuild_ladder(builder, hosted, thread, "A tier has violated its promised equivalence."):
             await asyncio.sleep(REFRESH)
 
     def remove(model: str, runtime: str, reason: str) -> None:

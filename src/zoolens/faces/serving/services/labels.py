@@ -89,5 +89,5 @@ def _label_class(service: str, label: Any, count: int, names: Mapping[int, str])
         return place
     raise ServingError(
         Refusal.INVALID,
-        f"{str(label)[:60]!r} is no class of service '{service}': give a number below {count} or a class's name.",
+        f"{str(label)[:60]!r} is not a class of service '{service}': give a number below {count} or a class's name.",
     )

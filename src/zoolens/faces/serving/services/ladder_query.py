@@ -274,7 +274,7 @@ class LadderBuilder:
         busy = [rung.model for rung, candidate, _ in kept if self._maker.was_disturbed(candidate)]
         if busy:
             yield (
-                f"{', '.join(busy)} {'was' if len(busy) == 1 else 'were'} timed while the machine was busy: "
+                f"{', '.join(busy)} {'was' if len(busy) == 1 else 'were'} timed under load: "
                 "the quickest tenth of the calls counts. What is observed while serving corrects it."
             )
         for rung, candidate, _ in kept:

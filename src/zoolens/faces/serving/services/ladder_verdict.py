@@ -15,7 +15,7 @@ from zoolens.faces.serving.services.candidate_outcomes import not_known, promise
 from zoolens.faces.serving.services.memory_limit import read_memory_limit
 from zoolens.faces.serving.services.service_ladder import ServiceLadder, ladder_data
 
-_AGAIN = "Time it again while the machine is quiet: zoolens eval {} --fresh."
+_AGAIN = "Time it again on an idle machine: zoolens eval {} --fresh."
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def left_out(built: ServiceLadder) -> Iterator[str]:
     for other in others[Outcome.SAME]:
         yield f"Not used: {other.model} in {other.runtime}. {other.reason}"
     for other in others[Outcome.NOT_KNOWN]:
-        yield f"Not known: {other.model} in {other.runtime}. {other.reason} {other.remedy}".rstrip()
+        yield f"Unknown: {other.model} in {other.runtime}. {other.reason} {other.remedy}".rstrip()
     outside = others[Outcome.DIFFERENT]
     for other in outside[:_OUTSIDE]:
         yield f"Not within the bound: {other.model} in {other.runtime}. {other.reason}"
@@ -39,7 +39,7 @@ def described(built: ServiceLadder) -> str:
     """The tiers, and which models that are equivalent, or of which that is not known, are none; for an event."""
     rungs = ", ".join(f"{rung.model} ({rung.equivalence:.1%})" for rung in built.ladder.rungs)
     sentences = [f"The ladder is {rungs}."]
-    for outcome, word in ((Outcome.SAME, "Not used"), (Outcome.NOT_KNOWN, "Not known")):
+    for outcome, word in ((Outcome.SAME, "Not used"), (Outcome.NOT_KNOWN, "Unknown")):
         by_reason: dict[str, list[str]] = {}
         for other in built.excluded:
             if other.outcome is outcome:

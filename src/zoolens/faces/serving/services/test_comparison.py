@@ -43,7 +43,7 @@ def test_labels_decide_who_is_right_more_often_and_only_when_they_do():
         if place == 10:
             assert pair.compared().verdict.startswith("Neither")
         pair.add_labels(*answers, 0.5)
-    assert pair.compared().verdict.startswith("b is right more often than a, by ")
+    assert pair.compared().verdict.startswith("b is more accurate than a, by ")
     assert pair.gain == pytest.approx(0.2, abs=0.05)
 
 

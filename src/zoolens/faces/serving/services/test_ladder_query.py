@@ -144,7 +144,7 @@ def test_images_are_another_input_and_their_preparation_is_in_the_profile(build,
 
 
 def test_models_that_prepare_their_inputs_alike_share_one_timing_that_is_kept(build, measured_store):
-    """Timed for each model anew, noise decided which was cheaper, and the ladder changed from start to start."""
+    """Timed again for each model, noise decided which was cheaper, and the ladder changed from start to start."""
     first = build(input="pixels")
     count = len(measured_store.runs(kind=RunKind.MACHINE))
     added = [rung.profile.of(1) - stored_timings(measured_store, candidate.job)[1].seconds

@@ -105,14 +105,14 @@ def test_what_is_left_out_is_said_in_an_order(built):
     many = [OUTSIDE] * 7
     sentences = list(left_out(with_times(built, 0.1, 0.1, [*many, UNKNOWN, same])))
     assert sentences[0] == "Not used: zoo:slow@1 in onnxruntime. It is no cheaper."
-    assert sentences[1] == "Not known: zoo:other@1 in onnxruntime. It was not evaluated. Evaluate it."
+    assert sentences[1] == "Unknown: zoo:other@1 in onnxruntime. It was not evaluated. Evaluate it."
     assert sentences[-1] == "Not within the bound: 2 more (--check --json lists them)."
-    assert "Not known: zoo:other@1. It was not evaluated." in described(with_times(built, 0.1, 0.1, [UNKNOWN, OUTSIDE]))
+    assert "Unknown: zoo:other@1. It was not evaluated." in described(with_times(built, 0.1, 0.1, [UNKNOWN, OUTSIDE]))
     assert "zoo:far" not in described(with_times(built, 0.1, 0.1, [OUTSIDE]))
 
 
 def test_an_event_names_few_of_many_models_that_were_left_out_for_one_reason(built):
     unread = [replace(UNKNOWN, model=f"zoo:m{place}@1") for place in range(15)]
     text = described(with_times(built, 0.1, 0.1, unread))
-    assert "Not known: zoo:m0@1, zoo:m1@1, zoo:m2@1 and 12 more. It was not evaluated." in text
+    assert "Unknown: zoo:m0@1, zoo:m1@1, zoo:m2@1 and 12 more. It was not evaluated." in text
     assert len(text) < 1000  # of which pages show no more

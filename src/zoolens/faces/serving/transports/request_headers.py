@@ -62,8 +62,8 @@ def unforeseen(error: Exception) -> ServingError:
     if isinstance(error, ZoolensError):
         log.error("A request failed: %s", error)
         return ServingError(Refusal.INTERNAL, error.message)  # the hint may have paths, or what a model has printed
-    log.error("A request failed in a way that was not foreseen.", exc_info=error)
-    return ServingError(Refusal.INTERNAL, "The server failed in a way that was not foreseen; its log says more.")
+    log.error("A request failed unexpectedly.", exc_info=error)
+    return ServingError(Refusal.INTERNAL, "The server failed unexpectedly; its log says more.")
 
 
 def _timeout(headers: Mapping[str, str]) -> float | None:

@@ -88,7 +88,7 @@ def choose(store: Store, wanted: BundleRequest) -> BundleContents:
     for a, b in compared:
         if a.key.dataset != b.key.dataset:
             raise ZoolensError(
-                f"{a.id[:8]} and {b.id[:8]} were not run on the same inputs.", hint="Compare runs on the same data."
+                f"{a.id[:8]} and {b.id[:8]} were not run on the same inputs.", hint="Compare runs on the same dataset."
             )
     queries = tuple(dict.fromkeys(text.strip() for text in wanted.queries))
     runs = _unique(
@@ -97,7 +97,7 @@ def choose(store: Store, wanted: BundleRequest) -> BundleContents:
     traces = _unique(find_trace(store, name) for name in wanted.traces)
     studies = tuple(dict.fromkeys(_study(store, name) for name in wanted.studies))
     audits = _jobs("audit", "audit", "Audit", wanted.audits)
-    divergences = _jobs("diverge", "comparison of two stacks", "Diverge", wanted.divergences)
+    divergences = _jobs("diverge", "comparison of two environments", "Diverge", wanted.divergences)
     if not (runs or traces or studies or audits or divergences):
         raise ZoolensError(
             "Nothing was chosen for the bundle.",

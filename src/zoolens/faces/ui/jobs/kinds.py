@@ -39,7 +39,7 @@ class JobParameters(Query):
 
 class EvaluateJob(JobParameters):
     name = "evaluate"
-    summary = "Measure models on data"
+    summary = "Measure models on a dataset"
 
     models: list[_Name] = Field(min_length=1, max_length=MOST_MODELS)
     data: str = "demo"
@@ -132,7 +132,7 @@ class TraceJob(JobParameters):
 
 class PeaksJob(JobParameters):
     name = "peaks"
-    summary = "Measure what this machine can do at its best"
+    summary = "Measure this machine's peak performance"
 
     threads: int | None = Field(None, ge=1, le=4096, description="None: one for each core.")
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d{1,3})?)$")

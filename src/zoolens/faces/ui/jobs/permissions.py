@@ -53,10 +53,10 @@ def check_data(data: str, allowed: Sequence[Path]) -> None:
     if kind == "demo" and not location and not options:
         return
     known = colon and kind in plugins.names(plugins.DATASETS)
-    _check_path(location if known else place, allowed, "dataset", "Use the built-in data (demo)")
+    _check_path(location if known else place, allowed, "dataset", "Use the built-in dataset (demo)")
     for _, value in parse_qsl(options):
         if "/" in value or "\\" in value or ".." in value:
-            _check_path(value, allowed, "dataset", "Use the built-in data (demo)")
+            _check_path(value, allowed, "dataset", "Use the built-in dataset (demo)")
 
 
 def _check_text(text: str) -> None:

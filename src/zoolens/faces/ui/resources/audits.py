@@ -199,7 +199,7 @@ def _finding(printed: Mapping[str, Any], finding_id: str) -> Mapping[str, Any]:
 
 
 def _audit(context: Context, job_id: str) -> tuple[JobFolder, dict[str, Any]]:
-    return printed_by_kind(context, job_id, _KIND, "This job is no audit.")
+    return printed_by_kind(context, job_id, _KIND, "This job is not an audit.")
 
 
 ENDPOINTS: Final = (

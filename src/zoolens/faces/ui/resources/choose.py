@@ -94,7 +94,7 @@ class ChoiceAnswer(Answer):
     rows: int
     """Models in runtimes that were measured."""
     never_run: int
-    """Models that nobody ran, of which only claims and what their files say is known."""
+    """Models that were never run, of which only claims and what their files say is known."""
     x: ShownRespect | None
     y: ShownRespect | None
     size: ShownRespect | None
@@ -376,5 +376,5 @@ def complete(context: Context, query: CompletionQuery) -> CompletionList:
 ENDPOINTS: Final = (
     Endpoint("/choose", "What there is to choose from, and the answer of a query over it", choose),
     Endpoint("/choose/rows", "The rows of the same, in pages", chosen),
-    Endpoint("/choose/completions", "What may stand at a place of a query", complete),
+    Endpoint("/choose/completions", "Completions at a place of a query", complete),
 )

@@ -149,7 +149,7 @@ def _flipped(row: Mapping[str, Any]) -> FlippedInput:
 
 
 def _divergence(context: Context, job_id: str) -> tuple[JobFolder, dict[str, Any]]:
-    folder, printed = printed_by_kind(context, job_id, _KIND, "This job compares no two stacks.")
+    folder, printed = printed_by_kind(context, job_id, _KIND, "This job is not a comparison of two environments.")
     if "sentences" not in printed:
         raise NotFound("This job was done by an earlier version of zoolens.", hint="Start it again.")
     return folder, printed

@@ -138,9 +138,9 @@ def _texts(content: bytes) -> list[str]:
     try:
         given = parse_json(content)
     except ValueError as error:
-        raise RequestError("The body is no JSON.", hint='Send a list of texts, such as ["a good film"].') from error
+        raise RequestError("The body is not JSON.", hint='Send a list of texts, such as ["a good film"].') from error
     if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
-        raise RequestError("The body is no list of texts.", hint='Send a list such as ["a good film"].')
+        raise RequestError("The body is not a list of texts.", hint='Send a list such as ["a good film"].')
     if not 1 <= len(given) <= MOST_TEXTS:
         raise RequestError(f"1 to {MOST_TEXTS} texts are answered at once, not {len(given)}.")
     return given
@@ -206,5 +206,5 @@ ENDPOINTS: Final = (
         upload_bytes=TEXT_BYTES,
     ),
     Endpoint("/live/models", "Models that can be given an image or a text", offered),
-    Endpoint("/live/examples/{index}", "An image of the built-in data, to try with", example),
+    Endpoint("/live/examples/{index}", "An image of the built-in dataset, to try with", example),
 )

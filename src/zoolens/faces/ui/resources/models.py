@@ -259,13 +259,13 @@ class ListingState(Answer):
 
 
 def list_again(context: Context, query: RefreshQuery) -> ListingState:
-    """Begin to list all zoos anew; the page of models shows what is known meanwhile."""
+    """Begin to list all zoos again; the page of models shows what is known meanwhile."""
     context.models.zoos.again()
     listed = context.models.zoos.listed
     return ListingState(models=len(listed.entries), complete=listed.complete)
 
 
 ENDPOINTS: Final = (
-    Endpoint("/models/refresh", "List all zoos anew", list_again, method="POST", status=202),
+    Endpoint("/models/refresh", "List all zoos again", list_again, method="POST", status=202),
     Endpoint("/models", "Models of all zoos and of the store, by search and facets", models),
 )

@@ -88,7 +88,7 @@ class Network(Answer):
     parameters_words: str
     layers: int
     unknown: list[Shown]
-    """Operators that nobody can count."""
+    """Operators that are not counted."""
     whole: bool
     """Whether the layers inside blocks are given; networks of thousands of layers come without them."""
     measures: list[str]

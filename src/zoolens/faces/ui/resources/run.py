@@ -33,7 +33,7 @@ from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
 _MOST_ATTEMPTS: Final = 50
 _MOST_WORDS: Final = 50  # of a list in a fact
 _AGAIN: Final = {
-    RunState.FAILED: "Once that is mended, the same `zoolens eval` again measures what is missing, and nothing twice.",
+    RunState.FAILED: "Once that is fixed, the same `zoolens eval` again measures what is missing, and nothing twice.",
     RunState.BEGUN: "Whether it is still at work is not stored. If it is not, the same `zoolens eval` again goes on "
     "where it stopped.",
 }
@@ -77,7 +77,7 @@ class RunDetail(Answer):
     observations: int
     environment: list[Fact]
     """`environment` is what can change an answer or a time, `resolved` what only the open model knew, `origin` where
-    model and data were found."""
+    model and dataset were found."""
     resolved: list[Fact]
     origin: list[Fact]
     answered: bool
@@ -113,15 +113,12 @@ def run_detail(context: Context, query: RunQuery) -> RunDetail:
 def _notes(context: Context, run: Run, known: Sequence[Observation]) -> Iterator[str]:
     drawn_from = run.dataset.details.get("drawn_from")
     if isinstance(drawn_from, int):
-        yield f"It is about a part of the data: {run.inputs:,} of {drawn_from:,} inputs."
+        yield f"It is about a part of the dataset: {run.inputs:,} of {drawn_from:,} inputs."
     if any(observation.details.get(GUESSED) for observation in known):
         words = guesses_in_words(guessed_of(run))
         yield f"{words[0].upper()}{words[1:]}."
     if any(map(is_disturbed, known)):
-        yield (
-            "The machine was busy with something else: timings marked (disturbed) are of all calls, because too few "
-            "were undisturbed."
-        )
+        yield ("Machine load was high: timings marked (disturbed) are of all calls, because too few were undisturbed.")
     if any(WITH_NETWORK in observation.details for observation in known):
         yield "A server answered: timings marked (with network) hold the way to it."
     outputs = run.resolved.get("outputs")

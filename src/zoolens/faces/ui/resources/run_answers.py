@@ -91,7 +91,7 @@ class PredictionItem(Answer):
     input: Shown
     label: int | None
     truth: Shown
-    """`truth` is the name of its class, empty where the data do not say."""
+    """`truth` is the name of its class, empty where the dataset does not say."""
     ours: PredictedAnswer
     theirs: PredictedAnswer | None
     label_score: float | None
@@ -313,6 +313,6 @@ _KEYS: Final[dict[ClassSort, Callable[[ClassItem], tuple[float, int]]]] = {
 ENDPOINTS: Final = (
     Endpoint("/runs/{run}/predictions", "What a run answered, input by input", predictions),
     Endpoint("/runs/{run}/confusion", "Which classes a run confuses", confusion),
-    Endpoint("/runs/{run}/calibration", "Whether a run knows when it is wrong", calibration),
+    Endpoint("/runs/{run}/calibration", "Calibration of a run", calibration),
     Endpoint("/runs/{run}/classes", "The classes of a run, with their recall", classes),
 )

@@ -30,7 +30,7 @@ class InputItem(Answer):
 
     index: int
     name: Shown
-    """What the data call it now."""
+    """What the dataset calls it now."""
     words: Shown
     """What it is, with its first numbers where it is no image."""
     picture: bool
@@ -78,7 +78,7 @@ def picture_seen(seen: InputsSeen, name: str, *, lasting: bool) -> File:
         raise RequestError(seen.sentence, status=503 if seen.state is InputState.OPENING else 409)
     (shown,) = seen.inputs
     if shown.png is None:
-        raise NotFound(f"{name} is no image: {shown.words}")
+        raise NotFound(f"{name} is not an image: {shown.words}")
     return File(shown.png, "image/png", lasting=lasting)
 
 

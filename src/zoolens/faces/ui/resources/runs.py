@@ -23,7 +23,7 @@ LONGEST: Final = 200  # letters of a search, a name or a pattern
 NEWEST: Final = TimeOrder()
 _CREATED: Final = "created"
 _MOST_FAILURES: Final = 20  # stages of one run that are named in a list
-_MISJUDGED: Final = f"Its accuracy is not shown: {JUDGED_WRONGLY}. `zoolens eval` measures it anew."
+_MISJUDGED: Final = f"Its accuracy is not shown: {JUDGED_WRONGLY}. `zoolens eval` measures it again."
 
 Pattern = Annotated[str, Field(max_length=LONGEST)]
 
@@ -31,7 +31,9 @@ Pattern = Annotated[str, Field(max_length=LONGEST)]
 class RunsQuery(Paged):
     """Several values of one facet mean any of them; several facets, and several words of a search, all of them."""
 
-    q: str = Field("", max_length=LONGEST, description="Words: parts of names of models, data and runtimes, or an id.")
+    q: str = Field(
+        "", max_length=LONGEST, description="Words: parts of names of models, datasets and runtimes, or an id."
+    )
     model: list[Pattern] = Field([], description="Names of models, with * and ?, with or without their versions.")
     dataset: list[Pattern] = Field([], description="Names of datasets, with * and ?.")
     runtime: list[Pattern] = Field([], description="Names of runtimes, with * and ?.")

@@ -44,8 +44,8 @@ class ServiceSession(Answer):
     begun: datetime
     last: datetime
     state: State
-    """Stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without a
-    word."""
+    """Stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without
+    recording it."""
     answering: Shown
     """The model that answered last."""
     requests: int | None

@@ -277,7 +277,7 @@ class TrialDetail(Answer):
 
     trial: TrialItem
     curves: Spec | None
-    """Loss and accuracy of every side over the epochs; null where nobody kept two epochs."""
+    """Loss and accuracy of every side over the epochs; null where fewer than two epochs were recorded."""
     explanations: list[ExplanationItem]
     unexplained: Shown
     """Why the gap of the trial cannot be explained here; empty where a job can try."""
@@ -292,7 +292,7 @@ def study_trial(context: Context, query: TrialQuery) -> TrialDetail:
     trial = findings.study.trials[place]
     return TrialDetail(
         trial=_trial_item(trial_as_data(findings, place)),
-        curves=drawn_spec(training_chart([trial], "How both sides learnt")),
+        curves=drawn_spec(training_chart([trial], "Learning curves of both sides")),
         explanations=[
             _explanation(explanation)
             for explanation in explanations

@@ -42,7 +42,7 @@ def test_a_comparison_says_what_the_command_says(home, client, pair):
     answer = client().get(f"{PREFIX}/comparison", params={"a": a.id, "b": b.id[:8]}).json()
     assert answer["verdict"] == verdict(report)
     assert (answer["a"]["id"], answer["b"]["id"]) == (a.id, b.id)
-    assert {"figure": "3", "title": "only A is right"} in answer["tiles"]
+    assert {"figure": "3", "title": "only A correct"} in answer["tiles"]
     assert (answer["differing"], answer["parts_by_stack"], answer["answered"], answer["labelled"]) == (
         3,
         True,

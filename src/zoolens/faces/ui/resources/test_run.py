@@ -131,7 +131,7 @@ def test_a_run_says_what_a_reader_must_know(home, client):
     answer = ask.get(f"{PREFIX}/runs/{run.id}").json()
     assert answer["run"]["failed"] == [{"stage": "predictions", "error": "out of memory"}]
     assert "measures what is missing" in answer["advice"]
-    assert answer["notes"][0] == "It is about a part of the data: 10 of 500 inputs."
+    assert answer["notes"][0] == "It is about a part of the dataset: 10 of 500 inputs."
     assert "(disturbed)" in answer["notes"][1]
     assert "(disturbed)" in answer["figures"][0]["words"]
     assert answer["tiles"][0]["title"] == "median latency, batch 1"

@@ -124,7 +124,7 @@ def trace_roofline(context: Context, query: TraceQuery) -> TraceRoofline:
     except ZoolensError as error:
         return TraceRoofline(reason=str(error), unmeasured=False, **about, **nothing)
     if held is None:
-        reason = "What this machine can do at its best was not measured yet."
+        reason = "This machine's peak performance was not measured yet."
         return TraceRoofline(reason=reason, unmeasured=True, **about, **nothing)
     return TraceRoofline(
         reason="",

@@ -169,7 +169,7 @@ class VariantBench:
 
 @dataclass(frozen=True)
 class _Varied(Job):
-    """A job of a variant: opens nothing anew that is open already."""
+    """A job of a variant: opens nothing again that is open already."""
 
     lend: Callable[[Job], Session] = Job.open
 

@@ -16,7 +16,7 @@ def decoder_axis(manifest: Manifest, dataset: Dataset) -> list[Axis | NotSwept]:
     if manifest.inputs[0].modality != "image":
         return [NotSwept("decoder", f"the input is {MODALITIES[manifest.inputs[0].modality]}, not an image.")]
     if not dataset.encoded:
-        return [NotSwept("decoder", "the data are pixels already, so that there is nothing to decode.")]
+        return [NotSwept("decoder", "the dataset is decoded already, so that there is nothing to decode.")]
     declared = manifest.inputs[0].decoder
     choices: list[AxisChoice] = []
     left_out: list[Axis | NotSwept] = []

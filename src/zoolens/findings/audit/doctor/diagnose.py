@@ -110,7 +110,7 @@ def _one_entry(model: Model) -> Entry:
     if len(entries) > 1:
         names = ", ".join(entry.ref for entry in entries[:3])
         raise ModelError(
-            f"{model_text(model)} names {len(entries)} models ({names}, …).", hint="The doctor sees one at a time."
+            f"{model_text(model)} names {len(entries)} models ({names}, …).", hint="The doctor examines one at a time."
         )
     entry = entries[0]
     code, inputs = entry.manifest.code, entry.manifest.inputs
@@ -120,10 +120,10 @@ def _one_entry(model: Model) -> Entry:
             hint="Declare the steps under preprocess and postprocess instead.",
         )
     if len(inputs) > 1:
-        raise ModelError(f"{entry.ref} has {len(inputs)} inputs; the doctor sees models with one.")
+        raise ModelError(f"{entry.ref} has {len(inputs)} inputs; the doctor examines models with one.")
     if entry.manifest.task != "classification":
         raise ModelError(
-            f"{entry.ref} is no classifier that is declared as one (task: {entry.manifest.task}).",
+            f"{entry.ref} is not declared as a classifier (task: {entry.manifest.task}).",
             hint="The doctor judges classification only; `zoolens manifest init` writes a manifest.",
         )
     return entry
@@ -141,20 +141,20 @@ def _check_labels(dataset: Dataset) -> None:
     labels = dataset.labels()
     if not dataset.labelled:
         raise DatasetError(
-            f"{dataset.name} has no labels, so that nothing tells which variant is right.",
-            hint="The doctor needs labelled data of several classes.",
+            f"{dataset.name} has no labels, so that no variant can be judged.",
+            hint="The doctor needs a labelled dataset of several classes.",
         )
     if len(np.unique(labels)) < 2:
         raise DatasetError(
             f"All {len(dataset):,} inputs of {dataset.name} have the label {int(labels[0])}, which proves nothing.",
-            hint="The doctor needs labelled data of several classes.",
+            hint="The doctor needs a labelled dataset of several classes.",
         )
 
 
 def _axes(job: Job, session: Session, dataset: Dataset, screened: Dataset) -> tuple[list[Axis], list[NotSwept]]:
     manifest, tensor = job.manifest, session.inputs[0]
     if len(session.inputs) > 1:
-        raise ModelError(f"{job.entry.ref} has {len(session.inputs)} inputs; the doctor sees models with one.")
+        raise ModelError(f"{job.entry.ref} has {len(session.inputs)} inputs; the doctor examines models with one.")
     labels = labels_of(manifest.outputs[0], job.entry.folder)
     classes = int(dataset.labels().max()) + 1
     outputs = _outputs(session, manifest.outputs[0].name)

@@ -57,7 +57,7 @@ def with_orders(axes: Sequence[Axis], choices: Sequence[AxisChoice]) -> list[Axi
 def order_choices(
     manifest: Manifest, outputs: int, names: Sequence[str] | None, labels: Sequence[str] | None
 ) -> list[AxisChoice]:
-    """Orders that are not the one in use. `names`: the data's classes; `labels`: the model's; `outputs`: how many
+    """Orders that are not the one in use. `names`: the dataset's classes; `labels`: the model's; `outputs`: how many
     there are once the manifest's steps are done."""
     if manifest.outputs[0].label_map:
         return []
@@ -145,11 +145,11 @@ def _plausible(outputs: int, names: Sequence[str] | None, labels: Sequence[str] 
     if names and len(names) == outputs:
         for title, key in _SORTINGS:
             ranks = _ranks([key(name) for name in names])
-            yield f"outputs are the data's classes {title}", ranks
-            yield f"labels are the data's classes {title}", _inverse(ranks)
+            yield f"outputs are the dataset's classes {title}", ranks
+            yield f"labels are the dataset's classes {title}", _inverse(ranks)
         english = _english(names)
         if english:
-            yield "outputs are the data's classes sorted by their English names", _ranks(english)
+            yield "outputs are the dataset's classes sorted by their English names", _ranks(english)
     if labels and len(labels) == outputs:
         for title, key in _SORTINGS:
             yield f"labels are the model's classes {title}", _inverse(_ranks([key(label) for label in labels]))

@@ -168,7 +168,7 @@ def test_too_few_images_are_said_to_be_too_few(store, damaged):
     arguments = [path, "--data", "demo", "-r", "onnxruntime", "--limit", 3, "--screen", 10, "--fail-on", "improvable"]
     done = CliRunner().invoke(command, [str(one) for one in arguments])
     assert done.exit_code == 0, done.output
-    assert "Cannot tell: 3 images are too few" in done.stdout
+    assert "Undecided: 3 images are too few" in done.stdout
     assert "The manifest is right" not in done.stdout
     found = doctor(path, "demo", runtime="onnxruntime", limit=3, screen=10, store=store)
     assert found.status is Status.UNDECIDED
@@ -179,7 +179,7 @@ def test_the_report_names_verdict_and_fragment(store, damaged):
     arguments = [damaged({"scale": -1 / 255}), "--data", "demo", "-r", "onnxruntime", "--limit", LIMIT]
     done = CliRunner().invoke(command, [str(one) for one in arguments])
     assert done.exit_code == 0, done.output
-    for words in ("What the model minds", "Not swept", "The manifest is wrong: with", "op: normalize", "p (Holm)"):
+    for words in ("Sensitivity of the model", "Not swept", "The manifest is wrong: with", "op: normalize", "p (Holm)"):
         assert words in done.stdout
 
 

@@ -251,8 +251,9 @@ def _no_fault(status: Status, trials: Sequence[VariantTrial], confirmation: Conf
     text = f"The manifest is right: none of {len(others)} variants is better than it by more than noise"
     if status is Status.UNDECIDED:
         text = (
-            f"Cannot tell: {declared.n:,} images are too few to tell a variant that is {100 * WORTH_SEEING:.0f} points "
-            f"better from noise, {len(others)} variants being tried; {2 * MIN_HELD_OUT} are enough"
+            f"Undecided: {declared.n:,} images are too few to distinguish a variant that is "
+            f"{100 * WORTH_SEEING:.0f} points better from noise, "
+            f"{len(others)} variants being tried; {2 * MIN_HELD_OUT} are enough"
         )
     if confirmation is not None:
         change = confirmation.after - confirmation.before

@@ -94,7 +94,8 @@ def _equal(audit: Audit, console: Console) -> None:
     if compared:
         console.print(
             f"With one counter {len(equal)} of {len(compared)} architectures of the 2022 study cost the same in every "
-            f"zoo of it; its counters, one for each zoo, tell {len(noisy)} of these apart.\n"
+            f"zoo of it; its counters, one for each zoo, give different costs for "
+            f"{len(noisy)} of these.\n"
         )
 
 

@@ -1,7 +1,7 @@
 """The index file: records one after the other, each with its length and checksums, and only ever appended to.
 
 A record that a killed writer left unfinished at the end is cut off by the next writer; readers stop before it. Any
-other byte that is not as it was written is found by a checksum and is `Damaged`: the file is then made anew from the
+other byte that is not as it was written is found by a checksum and is `Damaged`: the file is then made again from the
 store, which has everything that is here. For the same reason nothing waits for the disk: deleting the file, or losing
 its last seconds, costs time only. The file is untrusted: no length in it is believed beyond the file's own size.
 """
@@ -34,10 +34,10 @@ _PATIENCE: Final = 60.0  # seconds to wait for another writer
 
 
 class Damaged(ZoolensError):
-    """The file is not what was written. Whoever opens an index makes it anew; only `verify` shows this to a user."""
+    """The file is not what was written. Whoever opens an index rebuilds it; only `verify` shows this to a user."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"The index file is damaged: {reason}.", hint="Make it anew with `zoolens index rebuild`.")
+        super().__init__(f"The index file is damaged: {reason}.", hint="Rebuild it with `zoolens index rebuild`.")
         self.reason = reason
 
 
@@ -126,7 +126,7 @@ class Journal:
 
     def _first_look(self, content: memoryview) -> tuple[list[Place], int]:
         if bytes(content[: len(MAGIC)]) != MAGIC:
-            raise Damaged("it is no index")
+            raise Damaged("it is not an index")
         places, end = scan(content, len(MAGIC))
         if not places or places[0].kind != ABOUT:
             raise Damaged("its beginning is missing")

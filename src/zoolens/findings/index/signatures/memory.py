@@ -26,7 +26,7 @@ def memory_budget(given: int | None = None) -> int:
     try:
         budget = given if given is not None else int(float(text) * 1_000_000) if text else DEFAULT
     except (ValueError, OverflowError) as error:
-        raise ZoolensError(f"{VARIABLE} is {text!r}, which is no number.", hint="Give megabytes: 20.") from error
+        raise ZoolensError(f"{VARIABLE} is {text!r}, which is not a number.", hint="Give megabytes: 20.") from error
     if budget < 0:
         raise ZoolensError(f"A memory of {budget:,} bytes makes no sense.", hint="Give 0 or more.")
     return budget

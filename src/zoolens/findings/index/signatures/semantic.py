@@ -111,7 +111,7 @@ class SemanticIndex:
         if len(answers) != self.probes or (correct is not None and len(correct) != self.probes):
             raise ZoolensError(
                 f"{key} answered {len(answers):,} inputs, but this index has {self.probes:,} probes.",
-                hint="Evaluate it on the same data, --limit and --seed.",
+                hint="Evaluate it on the same dataset, with the same --limit and --seed.",
             )
         if (answers.ndim == 1) != self.labels:
             raise ZoolensError(
@@ -120,7 +120,7 @@ class SemanticIndex:
             )
 
     def _settle(self) -> None:
-        """Decide anew what stays in memory."""
+        """Decide again what stays in memory."""
         self._inferred = self._residence = None
         if not self.labels:
             return
@@ -248,11 +248,11 @@ def open_semantic(
     memory: int | None = None,
     say: Callable[[str], None] | None = None,
 ) -> SemanticIndex:
-    """The index in this file, which is made where it is absent, and made anew, empty, where it is damaged (`say` is
+    """The index in this file, which is made where it is absent, and rebuilt, empty, where it is damaged (`say` is
     told). None: in a file of its own that goes with it. `labels`: whether answers are classes, where that is known;
     else the task says it."""
     if probes < 1:
-        raise ZoolensError("An index needs at least one probe input.", hint="Evaluate models on data first.")
+        raise ZoolensError("An index needs at least one probe input.", hint="Evaluate models on a dataset first.")
     own = tempfile.TemporaryDirectory(prefix="zoolens-index-") if path is None else None
     place = Path(own.name) / "index.zli" if own is not None else Path(path or "")
     journal = Journal(place, _about(dataset, probes, task))
@@ -273,7 +273,7 @@ def _open(journal: Journal, attempt: Callable[[], SemanticIndex], say: Callable[
     except FileNotFoundError:
         pass
     except Damaged as error:
-        say(f"The index file {journal.path} is damaged ({error.reason}); it is made anew from the store.")
+        say(f"The index file {journal.path} is damaged ({error.reason}); it is rebuilt from the store.")
     with journal.alone():
         try:
             return attempt()  # another process was first

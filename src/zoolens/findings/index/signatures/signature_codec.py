@@ -86,7 +86,7 @@ def _text(content: memoryview, start: int, length: int) -> str:
     try:
         return bytes(content[start : start + length]).decode()
     except UnicodeDecodeError as error:
-        raise Damaged("a key is no text") from error
+        raise Damaged("a key is not text") from error
 
 
 def encode_key(key: str) -> bytes:

@@ -119,7 +119,7 @@ class SignatureFile:
 
     @contextmanager
     def compacting(self) -> Iterator[None]:
-        """Write what is inside the block; then the whole file anew, if more than half of it is dead."""
+        """Write what is inside the block; then the whole file again, if more than half of it is dead."""
         with self.journal.alone():
             yield
             if self.journal.end > _SMALL and self._live_bytes < self.journal.end / 2:

@@ -33,13 +33,13 @@ def synchronise(
 ) -> tuple[SemanticIndex, list[str]]:
     """The index of exactly these runs, by their ids, and what kept any of them out.
 
-    A file that turns out damaged is made anew, once; where none can be written, the index is made for this time only.
+    A file that turns out damaged is rebuilt, once; where none can be written, the index is made for this time only.
     """
     try:
         try:
             return _synchronised(open_(path), runs, source, watcher)
         except Damaged as error:
-            watcher.say(f"The index file {path} is damaged ({error.reason}); it is made anew from the store.")
+            watcher.say(f"The index file {path} is damaged ({error.reason}); it is rebuilt from the store.")
             path.unlink(missing_ok=True)
             return _synchronised(open_(path), runs, source, watcher)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Which class is which, for many models at once: answers in the data's order of classes, wherever names allow it.
+"""Which class is which, for many models at once: answers in the dataset's order of classes, wherever names allow it.
 
 Two models whose manifests name different classes, or that have different numbers of them, are not comparable, and
-their agreement is unknown. A model that names none is taken at its word that it answers in the data's order, as its
+their agreement is unknown. A model that names none is taken at its word that it answers in the dataset's order, as its
 accuracy was computed.
 """
 

@@ -55,7 +55,7 @@ def _space_text(space: Space) -> str:
 
 @dataclass(frozen=True)
 class RecordedSpace:
-    """What is remembered of a `Space`. `misjudged`: its answers have to be put in the data's order of classes."""
+    """What is remembered of a `Space`. `misjudged`: its answers have to be put in the dataset's order of classes."""
 
     name: str | None = None
     width: int | None = None

@@ -1,6 +1,6 @@
 """Files of named arrays that were derived from the store. A header says from what, by which code and up to when.
 
-Such a file may be missing, outdated or damaged at any time: it is then made anew. It is replaced as a whole, and its
+Such a file may be missing, outdated or damaged at any time: it is then made again. It is replaced as a whole, and its
 arrays are read where they lie, so that opening a large one takes a moment and little memory.
 """
 

@@ -26,7 +26,7 @@ class GpuMeter(Meter):
 
     def joules(self, before: int, after: int) -> float:
         if after < before:
-            raise NoEnergy(f"the counter of {self.name} went back: its driver was loaded anew")
+            raise NoEnergy(f"the counter of {self.name} went back: its driver was reloaded")
         return (after - before) / 1e3
 
     def state(self) -> Mapping[str, Any]:

@@ -32,7 +32,7 @@ class Package(Meter):
     def joules(self, before: int, after: int) -> float:
         """Energy between two readings that are less than one turn of the counter apart, which is minutes."""
         if after < before and self.span <= before:
-            raise NoEnergy(f"the counter of {self.name} went back, and its span is not known")
+            raise NoEnergy(f"the counter of {self.name} went back, and its range is unknown")
         return (after - before if after >= before else after - before + self.span) / 1e6
 
 

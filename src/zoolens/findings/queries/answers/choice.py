@@ -96,7 +96,7 @@ class Point:
 
     @property
     def disturbed(self) -> bool:
-        """Whether one of the two was measured on a busy machine."""
+        """Whether one of the two was measured under load."""
         return self.x_disturbed or self.y_disturbed
 
 
@@ -338,7 +338,7 @@ class _Points:
         if guessed:
             yield (
                 f"Hollow points ({guessed:,}) have a figure that is claimed, perhaps about other data, or estimated. "
-                "They are no part of the front."
+                "They are not on the front."
             )
         processors = self._index.rows.attribute("cpu")
         used = np.unique(processors.codes[self.placed[self._measured[self.placed]]])

@@ -321,7 +321,7 @@ def _about(point: Point) -> str:
         str(point.standing) if point.standing is not Standing.INDEXED else "",
         point.why_not,
         "not measured here" if not point.measured else "",
-        "measured on a busy machine" if point.disturbed else "",
+        "measured under load" if point.disturbed else "",
         "on the front" if point.front else "clearly beaten" if point.beaten else "",
     ]
     return "; ".join(word for word in words if word)

@@ -250,5 +250,5 @@ def _disturbed_bounds(plan: Plan) -> Iterator[str]:
         if refs:
             yield (
                 f"{name} of {first_few(refs, _LISTED)} was measured with fewer than 20 undisturbed samples: "
-                "the bound judges a busy machine there. Measure again when it is quiet (`zoolens eval --fresh`)."
+                "the bound includes other load there. Measure again on an idle machine (`zoolens eval --fresh`)."
             )

@@ -73,7 +73,7 @@ def _gaps(plan: Plan, rows: Mask) -> Iterator[Gap]:
     for predicate in plan.everything:
         name = predicate.metric.name
         lacking = np.isnan(plan.values(predicate.metric))
-        remedy = f"`zoolens eval` measures {name}; of structures, a lower bound is no figure (`zoolens cost`)."
+        remedy = f"`zoolens eval` measures {name}; a lower bound from a structure does not count (`zoolens cost`)."
         reasons.append((lacking, f"without a known {name}", remedy))
     for holds, what, remedy in reasons:
         here = left & holds

@@ -73,7 +73,7 @@ def read_comparison(cursor: Cursor, behind: str, without: str = "") -> str:
         cursor.next()
         return comparison
     if token.keyword in ("=>", "=<"):
-        raise cursor.error(f"{token.shown} is no comparison.", f"Write {token.text[::-1]}.")
+        raise cursor.error(f"{token.shown} is not a comparison.", f"Write {token.text[::-1]}.")
     known = ["<", "<=", ">", ">=", "=", *(["BETWEEN"] if without else ["!=", "LIKE", "IN", "IS"])]
     raise cursor.error(
         f"Expected a comparison behind {behind}, found {token.shown}.", f"Write one of {', '.join(known)}."
@@ -104,7 +104,7 @@ def _keyword_quantity(metric: str, value: Any) -> Quantity:
         return quantity(value if isinstance(value, str) else float(value), metric)
     except (TypeError, ValueError):
         raise ZoolensError(
-            f"{metric}={value!r} is no quantity.", hint=f'Write {metric}="20%", {metric}="< 200" or {metric}=200.'
+            f"{metric}={value!r} is not a quantity.", hint=f'Write {metric}="20%", {metric}="< 200" or {metric}=200.'
         ) from None
 
 

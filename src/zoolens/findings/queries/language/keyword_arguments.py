@@ -37,7 +37,7 @@ def _as_it_is(name: str, value: Any) -> Any:
 def _name(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         keyword, example = _CALLED[name]
-        raise ZoolensError(f"{keyword}={value!r} is no name.", hint=f"Write {keyword}={example!r}.")
+        raise ZoolensError(f"{keyword}={value!r} is not a name.", hint=f"Write {keyword}={example!r}.")
     return value
 
 
@@ -48,7 +48,7 @@ _CALLED = {"reference": ("ref", "resnet50"), "task": ("task", "classification"),
 def _names(name: str, value: Any) -> tuple[str, ...]:
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, Sequence) or not all(isinstance(text, str) and text.strip() for text in names):
-        raise ZoolensError(f"{name}={value!r} are no names.", hint='Write show=["memory", "latency", "zoo"].')
+        raise ZoolensError(f"{name}={value!r} are not names.", hint='Write show=["memory", "latency", "zoo"].')
     return tuple(dict.fromkeys(folded(text.strip()) for text in names))
 
 
@@ -64,7 +64,7 @@ def _share(name: str, value: Any) -> float:
     except QueryError:
         share = None
     if share is None or share.relative or not 0 <= share.value <= 1 or (name == "confidence" and share.value in (0, 1)):
-        raise ZoolensError(f"{name}={value!r} is no share.", hint=f'Write {name}="95%" or {name}=0.95.')
+        raise ZoolensError(f"{name}={value!r} is not a share.", hint=f'Write {name}="95%" or {name}=0.95.')
     return share.value
 
 
@@ -88,7 +88,7 @@ def _condition(name: str, value: Any) -> Any:
     if isinstance(value, str):
         return parse_condition(value)
     if not isinstance(value, Condition):
-        raise ZoolensError(f"where={value!r} is no condition.", hint="Write where=\"zoo = 'torchvision'\".")
+        raise ZoolensError(f"where={value!r} is not a condition.", hint="Write where=\"zoo = 'torchvision'\".")
     return value
 
 
@@ -96,14 +96,14 @@ def _orders(name: str, value: Any) -> Any:
     if isinstance(value, str):
         return parse_orders(value)
     if not isinstance(value, Sequence) or not all(isinstance(order, Order) for order in value):
-        raise ZoolensError(f"order_by={value!r} is no order.", hint='Write order_by="latency, memory DESC".')
+        raise ZoolensError(f"order_by={value!r} is not an order.", hint='Write order_by="latency, memory DESC".')
     return tuple(value)
 
 
 def _pairs(name: str, value: Any) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, Mapping):
         raise ZoolensError(
-            f"exec={value!r} are no settings.", hint='Write exec={"runtime": "onnxruntime", "batch": 8}.'
+            f"exec={value!r} are not settings.", hint='Write exec={"runtime": "onnxruntime", "batch": 8}.'
         )
     return tuple((key, str(setting)) for key, setting in value.items())
 

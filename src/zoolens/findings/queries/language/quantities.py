@@ -89,7 +89,7 @@ def _hint_for(unit: Unit, wanted: str, number: str) -> str:
 
 def _checked(amount: Quantity, metric: str, text: str, start: int, end: int) -> Quantity:
     if math.isnan(amount.value):
-        raise QueryError("This is no number.", text, start, end, hint="Write a number and its unit.")
+        raise QueryError("This is not a number.", text, start, end, hint="Write a number and its unit.")
     if not math.isfinite(amount.value):
         raise QueryError("This number is too large.", text, start, end, hint="The largest is about 1e308.")
     if abs(amount.value) > 1 and not amount.relative and is_fraction(metric):
@@ -143,7 +143,7 @@ def _unknown_unit(cursor: Cursor, token: Token) -> QueryError:
     if token.text == "m":
         return cursor.error("m could be milli, mega or minutes.", "Write ms, M, MB or min.")
     if cursor.peek().keyword in COMPARISONS:
-        return cursor.error(f"{token.shown} is no unit.", f"Write AND before {token.text}.")
+        return cursor.error(f"{token.shown} is not a unit.", f"Write AND before {token.text}.")
     if clause := get_close_matches(token.keyword, (*CLAUSES, "AND", "OF"), n=1, cutoff=0.75):
         return cursor.error(f"{token.shown} is neither a unit nor a keyword.", f"Did you mean {clause[0]}?")
     singular = find_unit(token.text.rstrip("sS"))
@@ -160,7 +160,7 @@ def _of_reference(cursor: Cursor, unit: Unit | None) -> bool:
     if not cursor.accept("REFERENCE", "REF"):
         raise cursor.error(f"Expected REFERENCE, found {cursor.token.shown}.", "Write OF REFERENCE behind the share.")
     if unit is not None and unit.kind != "share":
-        raise cursor.error(f"{unit.name} is no share of the reference.", "Write 80% OF REFERENCE.", cursor.since(at))
+        raise cursor.error(f"{unit.name} is not a share of the reference.", "Write 80% OF REFERENCE.", cursor.since(at))
     return True
 
 

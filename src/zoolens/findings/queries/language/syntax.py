@@ -17,7 +17,7 @@ EQUIVALENCE: Final = "equivalence"  # share of probe inputs with the same answer
 @dataclass(frozen=True)
 class Quantity:
     """`unit` is what was written, in its canonical spelling ("ms", "MB", "%", ""); `value` is in the store's unit, and
-    meaningless until the metric is known where the unit does not tell (a bare number)."""
+    meaningless until the metric is known where the unit does not show it (a bare number)."""
 
     value: float
     unit: str = ""

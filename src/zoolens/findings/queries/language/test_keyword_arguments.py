@@ -33,7 +33,7 @@ def test_keywords_add_bounds_and_replace_the_rest():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"within": 95}, 'within=95 is no share. Write within="95%"'),
+        ({"within": 95}, 'within=95 is not a share. Write within="95%"'),
         ({"within": 1.5}, "is no share"),
         ({"within": "95 MB"}, "is no share"),
         ({"within": "90% OF REFERENCE"}, "is no share"),

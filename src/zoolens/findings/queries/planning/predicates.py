@@ -44,7 +44,7 @@ class Predicate(NamedTuple):
 
     @property
     def has_scale(self) -> bool:
-        """Whether a violation can be told as a share of the limit, or in points: of nothing there is no share."""
+        """Whether a violation can be told as a share of the limit, or in points: of nothing there is not a share."""
         return self.metric.unit == "fraction" or self.threshold != 0
 
     def violation(self, values: Values) -> Values:

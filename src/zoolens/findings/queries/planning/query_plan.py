@@ -190,7 +190,9 @@ def reference_value(
     if metric.column in WITHOUT_REFERENCE and relation is not None:
         return float(relation.values(metric.column)[reference.row])
     if metric.derived:
-        message = f"{metric.name} says how a model compares with the reference: there is no share of the reference's."
+        message = (
+            f"{metric.name} says how a model compares with the reference: there is not a share of the reference's."
+        )
         raise ClauseError(metric.name, message, hint="Write an absolute quantity.")
     if query.exec:
         _check_provenance(query, view, reference, metric)

@@ -53,7 +53,7 @@ class RoofLayer:
     moved_bytes: int
     best: float  # the seconds that it takes at least
     bound: str  # "compute" or "memory", whichever takes longer; "nothing" for a mere view of a value
-    assumed: bool = False  # the framework does not tell the precision: float32 was assumed
+    assumed: bool = False  # the framework does not report the precision: float32 was assumed
 
     @property
     def seconds(self) -> float:
@@ -204,7 +204,7 @@ def _against(layer: TracedLayer, counted: _Counted, trace: Trace, peaks: Peaks, 
 
 
 def _precision(reported: str | None) -> str:
-    """The precision that operations are held against; float32 where a framework does not tell, or tells several."""
+    """The precision whose peak is used; float32 where a framework does not report it, or reports several."""
     return {"uint8": "int8"}.get(reported or "", reported) if reported in WIDTHS else "float32"  # type: ignore[return-value]
 
 
@@ -270,7 +270,7 @@ def _beyond(roofline: Roofline) -> Iterator[str]:
     for layer in (layer for layer in beyond if layer.absurd):
         yield (
             f"{short_name(layer.layer.name)} is {layer.efficiency or 0:.1f} times as quick as the peaks allow, which "
-            "no known algorithm explains: which operators it computes, or its time, is not what was taken for it. Its "
+            "no known algorithm explains: its operators or its time were attributed wrongly. Its "
             "efficiency is not known."
         )
 
@@ -323,7 +323,7 @@ def sentences(roofline: Roofline) -> Iterator[str]:
         yield "The times of layers hold a share of the profiler's, so that their efficiencies are too low."
     if assumed := sum(layer.assumed for layer in roofline.layers):
         words = _layers_words(assumed)
-        yield f"{trace.runtime} does not tell the precision of {words}, which {_are(assumed)} held against float32."
+        yield f"{trace.runtime} does not report the precision of {words}, which {_are(assumed)} compared with float32."
     yield from _uncounted(roofline)
     if roofline.unknown:
         yield f"Not counted, because their cost is not known: {', '.join(roofline.unknown)}."

@@ -68,7 +68,7 @@ class Peaks:
         """What was measured: the processor and the number of threads, or the device."""
         if self.device != "cpu":
             return f"{self.cpu} ({self.device})"
-        name = "This processor, which does not tell its name" if self.cpu == "unknown" else self.cpu
+        name = "Unnamed processor" if self.cpu == "unknown" else self.cpu
         return f"{name}, {self.threads} threads"
 
     def bytes_per_second(self, working_set: int) -> float:

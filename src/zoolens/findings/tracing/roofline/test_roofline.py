@@ -172,7 +172,7 @@ def test_a_precision_that_is_not_told_is_called_assumed():
     silent = OperatorTime("g", "Relu", 100_000, 100_000, nodes=("Relu_0",), precision="float32+int8")
     found = roofline(traced(told, silent), peaks=PEAKS)
     assert [layer.assumed for layer in found.layers] == [False, True]
-    assert "does not tell the precision of 1 layer," in " ".join(sentences(found))
+    assert "does not report the precision of 1 layer," in " ".join(sentences(found))
     assert {row[-1] for row in roofline_table(found).rows} == {"float32", "float32 (assumed)"}
 
 

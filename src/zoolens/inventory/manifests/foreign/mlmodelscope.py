@@ -178,7 +178,7 @@ def _description(source: _Model, path: Path, notes: _Notes) -> str:
         notes.unknown.append(f"what its code under {', '.join(code)} does, which is not executed")
     parts = [" ".join(source.description.split()), f"Imported from the MLModelScope manifest {path.name}."]
     parts += [f"Guessed, please check: {'; '.join(notes.guessed)}." if notes.guessed else ""]
-    parts += [f"Not known: {'; '.join(notes.unknown)}." if notes.unknown else ""]
+    parts += [f"Unknown: {'; '.join(notes.unknown)}." if notes.unknown else ""]
     return " ".join(part for part in parts if part)
 
 

@@ -152,7 +152,7 @@ def test_files_that_are_here_are_named_with_their_digest(tmp_path):
     assert (file.location, file.bytes) == ("meadow.onnx", 4)
     assert file.sha256
     assert manifest.outputs[0].labels_file == "meadow.txt"
-    assert "Not known" not in manifest.description
+    assert "Unknown" not in manifest.description
 
 
 def test_mean_and_scale_of_a_bgr_model_are_stated_in_the_order_of_rgb(tmp_path):

@@ -49,7 +49,7 @@ def test_a_classifier_with_version_folders_and_labels(tmp_path):
     assert file.sha256
     assert file.bytes == len("3/model.onnx")
     assert "Guessed, please check: RGB order; images are resized to 128×160" in manifest.description
-    assert "Not known" not in manifest.description
+    assert "Unknown" not in manifest.description
 
 
 def test_the_folder_names_a_model_without_a_name_and_the_policy_chooses_the_version(tmp_path):
@@ -107,7 +107,7 @@ def test_text_tensors_and_reshape(tmp_path):
     assert manifest.outputs[0].task == "other"
     assert manifest.assets == ()
     assert "length is float32, since TYPE_UINT32 is not known here" in manifest.description
-    assert "Not known: where the model is: no version folder here holds model.onnx; the task of hidden" in (
+    assert "Unknown: where the model is: no version folder here holds model.onnx; the task of hidden" in (
         manifest.description
     )
 

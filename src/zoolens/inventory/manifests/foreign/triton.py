@@ -155,7 +155,7 @@ def _first(error: ValidationError) -> str:
 
 def _description(path: Path, guesses: Guesses, unknown: list[str]) -> str:
     parts = [f"Imported from the Triton configuration {path.name}.", guesses.summary()]
-    parts += [f"Not known: {'; '.join(unknown)}." if unknown else ""]
+    parts += [f"Unknown: {'; '.join(unknown)}." if unknown else ""]
     return " ".join(part for part in parts if part)
 
 

@@ -357,7 +357,7 @@ print(sorted({name.partition(".")[0] for name in sys.modules} - allowed - set(sy
     ("behaviour", "message"),
     [
         ("segfault", r"died with signal 11 \(SIGSEGV\) while opening model.odd"),
-        ("exit", r"exited with code 7 while opening model.odd. Its last words: .*cannot find libodd.so"),
+        ("exit", r"exited with code 7 while opening model.odd. Its last output: .*cannot find libodd.so"),
     ],
 )
 def test_a_crash_is_explained(tmp_path, behaviour, message):

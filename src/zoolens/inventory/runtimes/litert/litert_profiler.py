@@ -2,7 +2,7 @@
 
 A compiled model of the same file is run with the library's profiler on. The C interface changes between versions, so
 that only versions are called with which this was tried; `VERSIONS` names them. XNNPACK, to which most operators are
-delegated, times its own operators and does not tell which of the file's each one computes: `litert_partitions` does.
+delegated, times its own operators and does not report which of the file's each one computes: `litert_partitions` does.
 """
 
 from __future__ import annotations

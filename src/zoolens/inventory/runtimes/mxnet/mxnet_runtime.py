@@ -35,11 +35,11 @@ class MxNet(Runtime):
     distributions = ("mxnet",)
     cannot: ClassVar[Mapping[str, str]] = {
         "set_threads": "MXNet fixes its threads when it is imported, from OMP_NUM_THREADS",
-        "force_precision": "MXNet computes in the types of the graph and cannot be told otherwise",
-        "report_precision": "MXNet does not tell what its kernels compute in",
+        "force_precision": "MXNet computes in the types of the graph and has no setting for others",
+        "report_precision": "MXNet does not report the precision of its kernels",
         "compile_mode": "an executor is always optimised when it is bound",
-        "profile": "MXNet's profiler tells kinds of operators, and not which node of the model each one is",
-        "kernels": "MXNet's profiler does not tell what its operators call",
+        "profile": "MXNet's profiler reports kinds of operators, and not which node of the model each one is",
+        "kernels": "MXNet's profiler does not report what its operators call",
     }
 
     def load_library(self) -> Any:

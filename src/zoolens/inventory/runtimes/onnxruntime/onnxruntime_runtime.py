@@ -184,7 +184,7 @@ class OnnxSession(Session):
             raise UnsupportedAbility("onnxruntime", "profile operators on a GPU", reason)
         self.predict(feeds)  # explains feeds that do not fit, before a session is made
         with tempfile.TemporaryDirectory(prefix="zoolens-profile-") as folder:
-            # The session's own optimised graph: what it adds (ReorderOutput_token_3) is numbered anew each time.
+            # The session's own optimised graph: what it adds (ReorderOutput_token_3) is numbered again each time.
             twin, optimised = self._optimising_twin(
                 folder, enable_profiling=True, profile_file_prefix=f"{folder}/profile"
             )

@@ -207,7 +207,7 @@ class InlinedGraph:
         return [tensor.op.name for tensor in self._frozen.inputs]
 
     def _dependent_on_inputs(self) -> frozenset[str]:
-        """Names of the operators that are computed anew in every call. The graph lists operators after their inputs."""
+        """Names of the operators that every call computes. The graph lists operators after their inputs."""
         inputs = {tensor.op.name for tensor in self._frozen.inputs}
         dependent = set(inputs)
         for operator in self._frozen.graph.get_operations():

@@ -23,7 +23,7 @@ class ObservedCall:
     """One call. Times are in nanoseconds, `start` since the Unix epoch. All but `start` and `duration` count the whole
     process during the call, however many threads it has.
 
-    `delay` is how long its threads were ready to run and waited for a core; None where this kernel does not tell.
+    `delay` is how long its threads were ready to run and waited for a core; None where this kernel does not report it.
     `on_cores` is how long they ran, in the program and in the kernel together: most kernels only estimate how that time
     divides, from what the process did in all its life, so that the two are not told apart here. A
     page fault is minor when the page was in memory already, and major when it had to be read from a disk. A context

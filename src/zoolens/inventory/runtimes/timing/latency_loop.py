@@ -21,7 +21,7 @@ _MOST_WARM_UP_CALLS: Final = 10_000
 class Repeating(Protocol):
     """Calls that are repeated and timed, here or in a worker."""
 
-    watched: bool  # False: this kernel does not tell how long threads waited for a core
+    watched: bool  # False: this kernel does not report how long threads waited for a core
 
     def sample(self, wanted: int, seconds: float) -> tuple[NDArray[np.int64], Waiting]:
         """Nanoseconds of `wanted` calls, or of as many as begin within `seconds`; and what they waited for a core."""
