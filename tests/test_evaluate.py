@@ -404,7 +404,7 @@ def test_isolated_runs_are_runs_of_their_own(home, fake_model, data):
     ("last", "said"),
     [
         ([("Softmax", ["scores"], ["p"], {}), ("Mul", ["p", "hundred"], ["answer"], {})], "every row adds up to 100"),
-        ([("LogSoftmax", ["scores"], ["answer"], {"axis": 0})], "answered otherwise alone than in a batch"),
+        ([("LogSoftmax", ["scores"], ["answer"], {"axis": 0})], "gets another answer alone than in a batch"),
         ([("Identity", ["scores"], ["answer"], {})], None),
     ],
 )

@@ -130,7 +130,7 @@ async def labels_and_metrics(server, image):
         await server.plane.infer(InferRequest("fashion", {"input": image}, id=f"request-{number}"))
     labels = {f"request-{number}": number for number in range(5)}
     assert await server.plane.feedback("fashion", labels) == 4
-    with pytest.raises(ServingError, match="no class of service"):
+    with pytest.raises(ServingError, match="not a class of service"):
         await server.plane.feedback("fashion", {"request-0": "no such class"})
 
     def scraped():

@@ -113,7 +113,7 @@ def test_a_level_that_a_runtime_cannot_observe_is_named_and_the_others_are_kept(
 def test_a_model_that_crashes_is_a_sentence(home, fake_model, data):
     result = CliRunner().invoke(cli, ["trace", str(fake_model(behaviour="crash")), "-d", str(data), "-r", "fake"])
     assert result.exit_code == 1
-    assert "crashed, as it was told to" in result.output
+    assert "crashed, as it was configured to" in result.output
     assert isinstance(result.exception, ZoolensError)
 
 
@@ -193,5 +193,5 @@ def test_what_is_no_trace_is_said(store, fake_model, data):
         load_trace("tiny@onyx", store=store)
     assert "@fake" in caught.value.hint
     (outcome,) = zoolens.evaluate([str(fake_model())], data, cold=False, store=store)
-    with pytest.raises(ZoolensError, match="is no trace"):
+    with pytest.raises(ZoolensError, match="is not a trace"):
         load_trace(outcome.run.id, store=store)

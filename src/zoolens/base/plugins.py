@@ -75,7 +75,8 @@ def _registered(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
 @cache
 def _of_all_groups(_path: tuple[str, ...]) -> Any:
     """Returns all entry points on the import path; asking for one group takes as long."""
-    from importlib.metadata import entry_points  # a fifteenth of a second, which not every command needs
+    # A fifteenth of a second, which not every command needs.
+    from importlib.metadata import entry_points
 
     return entry_points()
 

@@ -140,7 +140,8 @@ def remove_environment(key: str) -> None:
     if key not in folders:
         raise UnknownName("environment", key, folders)
     with _alone(key, lambda _: None):
-        (folders[key] / _MARKER).unlink(missing_ok=True)  # first, so that a deletion cut short leaves nothing usable
+        # First, so that a deletion cut short leaves nothing usable.
+        (folders[key] / _MARKER).unlink(missing_ok=True)
         shutil.rmtree(folders[key])
 
 
@@ -172,7 +173,8 @@ def _build(folder: Path, spec: EnvSpec, requirements: Sequence[str], report: Pro
         shutil.rmtree(folder)
     report("Making a virtual environment")
     python = _python(folder)
-    if find_spec("pip"):  # ours can install into the other environment: giving it its own takes longer than numpy
+    # Ours can install into the other environment: giving it its own takes longer than numpy.
+    if find_spec("pip"):
         _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], folder.parent, report)
         pip = [sys.executable, "-m", "pip", "--python", str(python)]
     else:

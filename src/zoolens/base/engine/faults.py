@@ -31,7 +31,8 @@ def rebuild(description: Mapping[str, Any]) -> ZoolensError:
     kind = getattr(errors, str(description.get("type")), None)
     if not (isinstance(kind, type) and issubclass(kind, ZoolensError)):
         kind = WorkerError
-    error = kind.__new__(kind)  # some kinds make their sentence themselves: here it is made already
+    # Some kinds make their sentence themselves: here it is made already.
+    error = kind.__new__(kind)
     hint = description.get("hint")
     message = str(description.get("message"))[:_LONGEST_SENTENCE]
     ZoolensError.__init__(error, message, hint=str(hint)[:_LONGEST_SENTENCE] if hint else None)

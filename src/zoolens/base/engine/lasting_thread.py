@@ -39,4 +39,5 @@ def _serve(queue: SimpleQueue[_Order]) -> None:
             result.set_result(start())
         except BaseException as error:  # to whoever asked
             result.set_exception(error)
-        del start, result  # or the last worker's streams would be held until the next one is started
+        # Otherwise the last worker's streams would be held until the next one is started.
+        del start, result

@@ -74,7 +74,8 @@ def launch(
             [python, *flags, "-c", _BOOTSTRAP, json.dumps(message)],
             env=around,
             cwd=policy.scratch if policy else None,
-            start_new_session=True,  # Ctrl-C is ours to handle, and the worker's whole family is one group
+            # Ctrl-C is ours to handle, and the worker's whole family is one group.
+            start_new_session=True,
             **streams,
         )
 

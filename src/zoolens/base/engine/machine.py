@@ -110,7 +110,8 @@ def _os_name() -> str:
 
 
 def _has_steal(stat: str) -> bool:
-    return len(stat.partition("\n")[0].split()) > 8  # cpu user nice system idle iowait irq softirq steal
+    # The columns: cpu user nice system idle iowait irq softirq steal.
+    return len(stat.partition("\n")[0].split()) > 8
 
 
 def _read(path: str) -> str:

@@ -75,7 +75,8 @@ def worker_policy(scratch: Path, plugin: str, environment: Environment | None, r
     if rights.accelerated:
         needed += _DRIVERS
         devices += _accelerators()
-    elif memory is None:  # drivers of accelerators map more memory than there is: no limit for those
+    elif memory is None:
+        # Drivers of accelerators map more memory than there is: no limit for those.
         memory = memory_bytes()
     readable = [str(Path(path).absolute()) for path in needed]
     return Policy(

@@ -84,7 +84,8 @@ class WorkerPool:
             idle = [worker for workers in self._idle.values() for worker in workers]
             busy, self._idle = list(self._busy), {}
         for worker in busy:
-            worker.kill()  # whoever waits for it gets an error and stops it
+            # Whoever waits for it gets an error and stops it.
+            worker.kill()
         for worker in idle:
             worker.stop()
 
@@ -92,7 +93,8 @@ class WorkerPool:
         while (worker := self._idle_one(kind)) is not None:
             if worker.alive:
                 return worker
-            self._give_back(worker)  # killed while it had nothing to do: no fault of this request
+            # Killed while it had nothing to do: no fault of this request.
+            self._give_back(worker)
         worker = WorkerProcess(kind, self._environment(kind))
         with self._lock:
             if not self._closed:

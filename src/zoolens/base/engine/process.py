@@ -70,7 +70,8 @@ class WorkerProcess:
         self.dead = False
         self._channel = Channel(-1, -1)
         shared: list[Channel | Arena] = [self._channel]
-        ends: list[int] = []  # of the pipes: those that the process inherits
+        # Of the pipes: those that the process inherits.
+        ends: list[int] = []
         folder: Path | None = None
         try:
             self.inputs, self.outputs = _arena(shared), _arena(shared)
@@ -90,12 +91,14 @@ class WorkerProcess:
             for end in ends:
                 os.close(end)
         self._run: tuple[Any, bytes] = None, b""  # the last layout that was run, and its message
-        self._arrived: tuple[bytes | None, Any] = None, None  # the last message that told no error, and its answer
+        # The last message without an error, and its answer.
+        self._arrived: tuple[bytes | None, Any] = None, None
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._listener = threading.Thread(target=_keep_tail, args=(self._process, self._tail), daemon=True)
         self._listener.start()
         self._over_quota = threading.Event()
-        if folder is not None and kind.rights is not None:  # no reference to this object, which must be able to go
+        # No reference to this object, which must be able to go.
+        if folder is not None and kind.rights is not None:
             watch_scratch(folder, partial(_kill_over_quota, self._process, self._over_quota))
         # Runs once: when asked, when this object goes, or when the interpreter exits.
         self._finalizer = weakref.finalize(
@@ -207,14 +210,16 @@ class WorkerProcess:
         if deadline is None:
             return self._channel.receive()
         left = deadline - time.monotonic()
-        if left <= 0:  # a worker that never stops talking would always have something to read
+        # A worker that never stops talking would always have something to read.
+        if left <= 0:
             raise TimeoutError
         return self._channel.receive(left)
 
     def _reported(self, report: Report, progress: Any) -> None:
         try:
             report(progress)
-        except BaseException:  # the answer would be taken for that of the next request
+        except BaseException:
+            # The answer would be taken for that of the next request.
             self.stop()
             raise
 
@@ -255,7 +260,8 @@ class WorkerProcess:
             raise self._death(doing) from error
         except ValueError as error:
             raise self.nonsense(error, doing) from error
-        except BaseException:  # Ctrl-C: the answer would be taken for that of the next request
+        except BaseException:
+            # Ctrl-C: the answer would be taken for that of the next request.
             self.stop()
             raise
 
@@ -292,7 +298,8 @@ def _start(
         kind.plugin,
         variables={**dict(kind.variables), **own_folder},
         policy=_policy(kind, environment, folder),
-        stdin=subprocess.DEVNULL,  # a framework that asks a question gets no answer
+        # A framework that asks a question gets no answer.
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         pass_fds=passed,
@@ -306,7 +313,8 @@ def _policy(kind: WorkerKind, environment: Environment | None, folder: Path | No
 
 
 def _end(process: subprocess.Popen[bytes], owner: int, folder: Path | None, *shared: Channel | Arena) -> None:
-    if os.getpid() != owner:  # a forked child of ours must not end a worker that is not its own
+    # A forked child of ours must not end a worker that is not its own.
+    if os.getpid() != owner:
         return
     _kill(process)
     process.wait()

@@ -79,7 +79,8 @@ def confine(policy: Mapping[str, Any]) -> str:
         capabilities.give_up()
         if filtered:
             seccomp.install(programs=asked.programs, accelerated=asked.accelerated)
-    except OSError as error:  # the kernel has it and does not let us: to go on would be to pretend
+    except OSError as error:
+        # The kernel has it and does not let us use it: to go on would be to pretend.
         sys.exit(f"The sandbox could not be set up: {error}. If you trust the model, add --trust.")
     return _words(held, filtered)
 
@@ -124,7 +125,8 @@ def _grants(policy: Policy) -> Iterator[tuple[str, int]]:
     read = landlock.READ_AND_EXECUTE if policy.programs else landlock.READ
     yield from ((path, read) for path in policy.readable)
     yield from ((path, landlock.USE_DEVICE | landlock.READ_DIR) for path in policy.devices)
-    if policy.accelerated:  # CUDA's driver names its threads there, and does not start where it cannot
+    # CUDA's driver names its threads there, and does not start where it cannot.
+    if policy.accelerated:
         yield "/proc/self/task", landlock.READ | landlock.OVERWRITE
     yield policy.scratch, landlock.CHANGE
     if policy.kept is not None:
@@ -133,10 +135,13 @@ def _grants(policy: Policy) -> Iterator[tuple[str, int]]:
 
 def _limit(policy: Policy) -> None:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 - light
-        file.write("1000")  # if memory runs out, the kernel ends us and no program of the user
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that grows too large is an error, not the end
+        # If memory runs out, the kernel ends us and no program of the user.
+        file.write("1000")
+    # A file that grows too large is an error, not the end.
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = {
-        resource.RLIMIT_CORE: 0,  # a core dump would hold the user's data, and lie outside
+        # A core dump would hold the user's data, and lie outside.
+        resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: FILES,
         resource.RLIMIT_FSIZE: FILE_BYTES,
     }

@@ -79,7 +79,8 @@ def _cleaner(folder: Path) -> subprocess.Popen[bytes] | None:
             start_new_session=True,
             cwd="/",
         )
-    except OSError:  # no shell: then we remove it when we exit, and not when we are killed
+    except OSError:
+        # No shell: then we remove it when we exit, and not when we are killed.
         return None
 
 

@@ -54,7 +54,8 @@ def is_exceeded(folder: Path, most_bytes: int = MOST_BYTES, most_entries: int = 
             continue
         entries += len(found)
         for entry in found:
-            with suppress(FileNotFoundError):  # removed meanwhile; the others count all the same
+            # Removed meanwhile; the others count all the same.
+            with suppress(FileNotFoundError):
                 size += entry.stat(follow_symlinks=False).st_blocks * 512
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)

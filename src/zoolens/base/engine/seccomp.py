@@ -159,7 +159,8 @@ def program(
     for numbers in refused:
         if (number := numbers[column]) is not None:
             code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
-    code += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _UNKNOWN)]  # its flags cannot be seen: libraries fall back
+    # Its flags cannot be seen: libraries fall back.
+    code += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _UNKNOWN)]
     code += _clone(_CLONE[column], programs=programs)
     if accelerated:
         code += _local_sockets(_SOCKET[column])
@@ -170,7 +171,8 @@ def program(
     code += _without(_PRCTL[column], _ARGUMENT, (_SET_DEATH_SIGNAL,))
     for pair, of_user in _PRIORITIES.values():
         code += _own_priority(pair[column], process, of_user)
-    if not programs:  # with programs, Landlock's scope of signals has to do
+    # With programs, Landlock's scope of signals has to do.
+    if not programs:
         for pair in _ABOUT_A_PROCESS.values():
             code += _only_about(pair[column], process)
     return [*code, (_RETURN, 0, 0, _ALLOW)]

@@ -34,7 +34,8 @@ class Service:
         """`began_ns`: CLOCK_MONOTONIC at the first line of this process."""
         reading, writing, inputs, outputs = settings["descriptors"]
         for descriptor in (reading, writing, inputs, outputs):
-            os.set_inheritable(descriptor, False)  # a process that the framework starts must not keep our pipes open
+            # A process that the framework starts must not keep our pipes open.
+            os.set_inheritable(descriptor, False)
         self.inputs, self.outputs = Arena(inputs), Arena(outputs)
         self.began_ns = began_ns
         self.start_seconds = (began_ns - settings["spawned_ns"]) / 1e9
@@ -49,7 +50,8 @@ class Service:
     def serve(self, answer: Callable[[Message], Any], doing: Callable[[Message], str]) -> NoReturn:
         """Answers requests until the parent closes; `doing` describes a request in unexpected errors."""
         repeated: tuple[bytes, Message] = b"", {}
-        sent: tuple[bytes, bytes] = b"", b""  # the last answer that came as bytes, and its message
+        # The last answer that came as bytes, and its message.
+        sent: tuple[bytes, bytes] = b"", b""
         own = os.getpid()
         with contextlib.suppress(EOFError, BrokenPipeError):
             while True:
@@ -58,7 +60,8 @@ class Service:
                 if request.get("do") == "run":
                     repeated = line, request
                 message = response(request, answer, doing)
-                if os.getpid() != own:  # a child that the code forked: the answer is its parent's to give
+                # A child that the code forked: the answer is its parent's to give.
+                if os.getpid() != own:
                     os._exit(1)
                 content = message.get("ok")
                 if isinstance(content, bytes):
@@ -69,7 +72,8 @@ class Service:
                     self._channel.send(message)
                 if request.get("do") == "close":
                     break
-        os._exit(0)  # frameworks crash or hang in their exit handlers, and there is nothing left to save
+        # Frameworks crash or hang in their exit handlers, and there is nothing left to save.
+        os._exit(0)
 
 
 def response(request: Message, answer: Callable[[Message], Any], doing: Callable[[Message], str]) -> Message:
@@ -84,7 +88,8 @@ def _end_with_parent(reading: int, parent: int) -> None:
     """Sleep until the parent hangs up or dies, even in the middle of long work; then end our group, with whatever the
     framework has started."""
     poll = select.poll()
-    poll.register(reading, 0)  # no event of interest but the hang-up, which is always reported
+    # No event of interest but the hang-up, which is always reported.
+    poll.register(reading, 0)
     # A process forked from the parent may hold the other end open: look at our parent now and then as well.
     while not poll.poll(_PARENT_CHECK_MS) and os.getppid() == parent:
         pass

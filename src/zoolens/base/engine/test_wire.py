@@ -118,7 +118,7 @@ def test_tensors_that_lie_over_each_other_are_refused(two_sides):
     writer, reader = two_sides
     [place] = writer.write({"x": np.zeros(1 << 14, np.float32)})
     reader.read([place])
-    with pytest.raises(ValueError, match="over each other"):
+    with pytest.raises(ValueError, match="overlap"):
         reader.read([{**place, "name": f"t{number}"} for number in range(1000)])
 
 

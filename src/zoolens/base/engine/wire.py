@@ -66,7 +66,8 @@ class Arena:
         shapes = [(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()]
         layout, views, spans = self._laid_out(shapes)
         for view, span, tensor in zip(views, spans, tensors.values(), strict=True):
-            if tensor.flags.c_contiguous and self._map is not None:  # bytes are copied quicker than small arrays
+            # Bytes are copied quicker than small arrays.
+            if tensor.flags.c_contiguous and self._map is not None:
                 self._map[span] = tensor  # type: ignore[call-overload]
             else:
                 np.copyto(view, tensor)
@@ -123,7 +124,8 @@ class Arena:
             self._map = mmap.mmap(self.descriptor, size)
         views = {str(place["name"]): self._view(place) for place in layout}
         total = sum(view.nbytes for view in views.values())
-        if total > size:  # whoever copies them would run out of memory
+        # Whoever copies them would run out of memory.
+        if total > size:
             raise ValueError("tensors that overlap")
         if limit is not None and total > limit:
             raise ValueError(f"tensors of more than {limit:,} bytes")
@@ -232,6 +234,7 @@ def _placed(place: Mapping[str, Any]) -> tuple[np.dtype[Any], tuple[int, ...], i
     extents, offset = tuple(map(index, place["shape"])), index(place["offset"])
     if dtype.kind not in _NUMERIC:
         raise ValueError(f"a tensor of type {dtype} cannot be shared")
-    if offset < 0 or any(extent < 0 for extent in extents):  # numpy would read what lies before the memory
+    # numpy would read what lies before the memory.
+    if offset < 0 or any(extent < 0 for extent in extents):
         raise ValueError("a tensor cannot begin before the memory")
     return dtype, extents, offset

@@ -53,7 +53,8 @@ def guard_streams() -> None:
             guarded = HarmlessStream(
                 stream.buffer,
                 encoding=stream.encoding,
-                errors="replace",  # a terminal that cannot show × still gets the rest
+                # A terminal that cannot show × still gets the rest.
+                errors="replace",
                 line_buffering=stream.line_buffering,
                 write_through=stream.write_through,
             )

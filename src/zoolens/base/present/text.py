@@ -26,7 +26,8 @@ def shareable(text: object, longest: int = LONGEST) -> str:
 
 def clean(text: object, longest: int = LONGEST) -> str:
     """The text as one line without control characters that ends after `longest` characters."""
-    printable = str(text)[: longest + 1]  # strangers may write ten million characters
+    # Strangers may write ten million characters.
+    printable = str(text)[: longest + 1]
     if not printable.isprintable():
         printable = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in printable)
     return printable if len(printable) <= longest else printable[: longest - 1] + "…"

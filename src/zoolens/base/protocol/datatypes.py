@@ -72,7 +72,8 @@ def to_bytes(tensor: Tensor) -> Buffer:
     """The tensor's bytes as they travel, without a copy where they lie in memory like that."""
     known = _NAMES.get(tensor.dtype)
     if known is not None and known != "BYTES" and tensor.nbytes <= _SMALL:
-        return tensor.tobytes()  # a copy of so little is quicker than a view
+        # A copy of so little is quicker than a view.
+        return tensor.tobytes()
     if datatype_of(tensor.dtype) == "BYTES":
         return _packed_strings(tensor)
     little = tensor.astype(tensor.dtype.newbyteorder("<"), copy=False)

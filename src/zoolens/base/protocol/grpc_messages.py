@@ -169,7 +169,8 @@ def described_tensors(items: Sequence[Any], limits: Limits = DEFAULT) -> Describ
         name = _name(item.name, layouts, limits)
         if item.parameters:
             refuse_shared_memory(name, _read_parameters(item.parameters, limits))
-        if typed is None and item.contents.ListFields():  # MLServer sends empty contents beside raw ones
+        # MLServer sends empty contents beside raw ones.
+        if typed is None and item.contents.ListFields():
             typed = name
         layouts[name] = Layout.of(name, item.datatype, tuple(item.shape))
     return DescribedTensors(tuple(layouts.values()), typed)

@@ -86,7 +86,8 @@ def _numbers(name: str, datatype: str, dtype: np.dtype[Any], data: list[Any]) ->
             wide = np.array(elements, np.float64) if kind == "f" else np.array(elements, dtype)
             tensor = wide.astype(dtype, copy=False)
             finite = kind != "f" or np.isfinite(tensor.astype(np.float64, copy=False)).all()
-    except OverflowError:  # an integer beyond the range of all floats
+    except OverflowError:
+        # An integer beyond the range of all floats.
         raise out_of_range from None
     if not finite:
         raise out_of_range

@@ -52,6 +52,7 @@ def element_count(name: str, shape: Sequence[int]) -> int:
         raise invalid(f"Tensor {name!r} has {len(shape)} dimensions; at most {_MOST_DIMENSIONS} are accepted.")
     if any(size < 0 for size in shape):
         raise invalid(f"The shape of tensor {name!r} has a negative dimension: {list(shape)}.")
-    if prod(size or 1 for size in shape) > _MOST_ELEMENTS:  # also where another dimension is 0: numpy refuses it
+    # Also where another dimension is 0: numpy refuses it.
+    if prod(size or 1 for size in shape) > _MOST_ELEMENTS:
         raise invalid(f"The shape of tensor {name!r} has too many elements.")
     return prod(shape)

@@ -91,7 +91,8 @@ def accepted(value: object, kind: Annotation) -> bool:
 
 def _is_instance(value: object, kind: type) -> bool:
     if isinstance(value, bool) and kind in _NUMBERS:
-        return False  # Python counts True as 1; a limit of True is a mistake
+        # Python counts True as 1; a limit of True is a mistake.
+        return False
     if getattr(kind, "_is_protocol", False):
         return all(hasattr(value, name) for name in _members(kind))
     return isinstance(value, _ABSTRACT.get(kind, kind))

@@ -51,7 +51,8 @@ class Refused(OSError):
 
 def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> BinaryIO:
     """The file at `path` for reading; Refused where it is no regular file, after links were followed if they are."""
-    size_of(path)  # before it is opened: that alone can wait for a pipe's writer, or rewind a tape
+    # Before it is opened: that alone can wait for a pipe's writer, or rewind a tape.
+    size_of(path)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
     descriptor = os.open(path, flags if follow_links else flags | getattr(os, "O_NOFOLLOW", 0))
     try:
@@ -82,7 +83,8 @@ def is_file(path: Path) -> bool:
 def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
     """All of a regular file; Refused where it has more than `limit` bytes."""
     with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size > limit:  # known beforehand, but for files of the kernel's
+        # Known beforehand, but for files of the kernel's.
+        if os.fstat(file.fileno()).st_size > limit:
             raise _too_long("it has", limit)
         return read_limited(file, limit)
 
@@ -177,7 +179,8 @@ def open_entry(archive: zipfile.ZipFile, entry: str | zipfile.ZipInfo) -> Iterat
     damaged = f"its entry {(entry if isinstance(entry, str) else entry.filename)[:80]!r} is damaged"
     try:
         opened = archive.open(entry)
-    except (UnicodeDecodeError, RuntimeError) as error:  # before its bytes stand a name and flags of its own
+    except (UnicodeDecodeError, RuntimeError) as error:
+        # Before its bytes stand a name and flags of its own.
         raise zipfile.BadZipFile(damaged) from error
     with opened:
         try:

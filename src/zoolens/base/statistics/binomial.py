@@ -91,7 +91,8 @@ def _solved(k: int, n: int, log_alpha: float) -> float:
         over_mass = _log_tail_over_mass(steps, share)
         excess = _log_mass(k, n, share) + over_mass - log_alpha
         low, high = (share, high) if excess < 0 else (low, share)
-        slope = k / share * math.exp(-over_mass)  # of the log tail: mass · k / share, over the tail
+        # Of the log tail: mass · k / share, over the tail.
+        slope = k / share * math.exp(-over_mass)
         closer = share - excess / slope
         if not low < closer < high:
             closer = (low + high) / 2

@@ -17,7 +17,8 @@ def front(costs: Floats) -> NDArray[np.bool_]:
         return on_front
     left = known[np.lexsort(costs[known].T[::-1])]  # who beats a row stands before it
     while len(left):
-        best, others = costs[left[0]], costs[left]  # nobody is left that could beat the first
+        # Nobody is left that could beat the first.
+        best, others = costs[left[0]], costs[left]
         on_front[left[0]] = True
         beaten = (best <= others).all(axis=1) & (best < others).any(axis=1)
         left = left[~beaten][1:]
@@ -35,7 +36,8 @@ def clearly_beaten(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) 
     if not len(known):
         return beaten
     order = known[np.argsort(first[1][known], kind="stable")]
-    least = np.minimum.accumulate(second[1][order])  # of the upper ends in the second respect, so far
+    # Of the upper ends in the second respect, so far.
+    least = np.minimum.accumulate(second[1][order])
     before = np.searchsorted(first[1][order], first[0][known], side="left")  # how many are surely less in the first
     beaten[known] = (before > 0) & (least[np.maximum(before, 1) - 1] < second[0][known])
     return beaten

@@ -127,7 +127,8 @@ class Bulk:
             name = path.relative_to(self.root).as_posix()
             if name in registered or not _OURS.fullmatch(path.name):
                 continue
-            with suppress(OSError):  # another sweep was faster, or the file is not ours to remove
+            # Another sweep was faster, or the file is not ours to remove.
+            with suppress(OSError):
                 if path.stat().st_mtime <= limit:
                     path.unlink()
                     removed.append(path)

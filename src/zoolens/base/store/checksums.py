@@ -83,7 +83,8 @@ def _crc(values: Iterable[Any]) -> int:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, str):  # the commonest first: a list of runs asks a million times
+    # The commonest first: a list of runs asks a million times.
+    if isinstance(value, str):
         return value if value.isascii() and "\0" not in value else storable_text(value)
     if value is None:
         return "\x00"

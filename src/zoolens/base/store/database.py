@@ -27,7 +27,8 @@ class Database:
         self._patience = patience()
         self._engine = make_engine(target, self._patience)
         try:
-            self.id = self._make_ready()  # which the database carries, wherever it lies
+            # The database carries its id, wherever it lies.
+            self.id = self._make_ready()
         except StoreError as error:
             self._engine.dispose()
             if target.path is None or not is_unwritable(error.__cause__):

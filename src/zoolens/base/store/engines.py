@@ -144,12 +144,14 @@ def _refuse_other_file(path: Path) -> None:
 def _is_same_file(path: Path, other: Path) -> bool:
     try:
         return path.samefile(other)
-    except OSError:  # one of them is not there yet, or no longer
+    except OSError:
+        # One of them is not there yet, or no longer.
         return False
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
-    connection.isolation_level = None  # we say BEGIN ourselves: the driver's own would not cover DDL
+    # We say BEGIN ourselves: the driver's own would not cover DDL.
+    connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = ON")
     # FULL: with WAL, NORMAL may forget the last commits when the power fails. What a user has seen finished must stay
     # finished, and a commit is rare (one a part or stage), so its one fsync is cheap against the work it records.

@@ -144,7 +144,8 @@ def _copy_parts(store: Store, target: Store, parts: Sequence[Row]) -> None:
         source = paths[row["run_id"], row["kind"], row["part"]]
         folder = target.bulk_dir / source.parent.name
         folder.mkdir(parents=True, exist_ok=True)
-        if source.exists():  # a file that is lost is said by whoever reads it
+        # A file that is lost is said by whoever reads it.
+        if source.exists():
             shutil.copyfile(source, folder / source.name)
     _insert(target, schema.parts, parts)
 

@@ -81,7 +81,8 @@ def _common_schema(parts: Sequence[Part]) -> pa.Schema:
 
     try:
         schemas = [pq.read_schema(part.path).remove_metadata() for part in parts]
-    except (OSError, pa.ArrowException):  # reading the part itself says which one, and why
+    except (OSError, pa.ArrowException):
+        # Reading the part itself says which one, and why.
         return pa.schema([("run", pa.string())])
     return pa.unify_schemas([pa.schema([("run", pa.string())]), *schemas], promote_options="permissive")
 

@@ -100,7 +100,8 @@ def matches(wanted: RunFilter) -> Iterator[ColumnElement[bool]]:
         yield runs.c.stack.in_(select(stacks.c.fingerprint).where(_like(stacks.c.runtime, runtime)))
     if kind is not None:
         yield of_kinds(kind)
-    elif runtime is None:  # "last" is the last evaluation; other facts come only when they are named
+    elif runtime is None:
+        # "last" is the last evaluation; other facts come only when they are named.
         yield of_kinds(*MEASURED_KINDS) if trials else of_kinds(RunKind.EVALUATION)
     elif not trials:
         yield runs.c.kind != RunKind.TRIAL.value

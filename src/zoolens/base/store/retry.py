@@ -83,7 +83,8 @@ def with_patience(action: Callable[[], T], store: str, seconds: float) -> T:
     while True:
         try:
             return action()
-        except UnicodeDecodeError as error:  # SQLite keeps any bytes in a column of text
+        except UnicodeDecodeError as error:
+            # SQLite keeps any bytes in a column of text.
             raise damaged(store, f"a text in it is not UTF-8 ({error.reason})") from error
         except (DBAPIError, PoolTimeout) as error:
             left = deadline - time.monotonic()

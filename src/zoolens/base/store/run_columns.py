@@ -302,7 +302,8 @@ def _told_apart(listed: Sequence[RunSubject]) -> Iterator[RunSubject]:
         seen[subject.name] = seen.get(subject.name, 0) + 1
     for subject in listed:
         if not subject.name.isprintable() or "*" in subject.name or "?" in subject.name:
-            yield replace(subject, name=subject.fingerprint[:12])  # which names it wherever it is written again
+            # The fingerprint names it wherever it is written again.
+            yield replace(subject, name=subject.fingerprint[:12])
         elif seen[subject.name] > 1:
             yield replace(subject, name=full_name(DatasetRecord(subject.fingerprint, subject.name, 0)))
         else:

@@ -62,7 +62,8 @@ def state_of_file(path: Path) -> StoreState | None:
         return None
     try:
         if not is_read_only(path):
-            how = "mode=rw"  # who may only read leaves SQLite's files beside the store, where they shut others out
+            # Who may only read leaves SQLite's files beside the store, where they shut others out.
+            how = "mode=rw"
         elif unwritten_log(path) is None:
             how = "immutable=1"
         else:

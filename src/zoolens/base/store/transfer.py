@@ -66,7 +66,8 @@ def merge_run(store: Store, packed: Mapping[str, Any], *, fresh: bool = False) -
     resolved = dict(packed["resolved"])
     if str(resolved.get(EVALUATED) or "") > run.evaluated:
         store.mark_evaluated(run.id, {})
-    store.set_resolved(run.id, resolved)  # with the time at which it was evaluated there
+    # It keeps the time at which it was evaluated there.
+    store.set_resolved(run.id, resolved)
     for part in packed["parts"]:  # after what is resolved, which says what the parts mean: we may be killed in between
         store.add_part(run.id, part["kind"], part["part"], _read(part["table"]))
     for stage, state in packed["stages"].items():

@@ -91,7 +91,8 @@ def _diverge(a: str, b: str, chosen: dict[str, Any]) -> None:
         print_divergence(divergence, chosen["show_all"])
     if chosen["page"] is not None:
         _write_page(divergence, chosen["page"])
-    enforce(gates, divergence)  # at the end: one that cannot be judged loses no report
+    # At the end: one that cannot be judged loses no report.
+    enforce(gates, divergence)
 
 
 def print_divergence(divergence: Divergence, show_all: bool = False) -> None:

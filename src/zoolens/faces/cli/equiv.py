@@ -142,7 +142,8 @@ def _print_output(console: Any, output: Behaviour, bounds: Bounds | None, tolera
     facts += [] if math.isnan(output.identical) else [f"bit-equal outputs {_percent(output.identical)}"]
     if output.top5_overlap is not None:
         facts.append(f"common classes among the five best {_percent(output.top5_overlap)}")
-    if math.isnan(low):  # the task knows no distance, or only classes were kept
+    # The task knows no distance, or only classes were kept.
+    if math.isnan(low):
         facts += ["no scores were kept"] if output.top5_overlap is not None else []
     elif output.top5_overlap is not None:
         span = f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"

@@ -329,7 +329,8 @@ def _run_scenario(chosen: LoadOptions, name: str) -> bool:
     from zoolens.base.present.terminal import echo_json, make_console, plain
     from zoolens.faces.load.mlperf import Scenario, run_scenario
 
-    chosen.driver()  # its limits hold for every run, although the generator has a driver of its own
+    # Its limits hold for every run, although the generator has a driver of its own.
+    chosen.driver()
     scenario = Scenario(name, chosen.seconds, chosen.rate, chosen.deadline, chosen.seed)
     result = run_scenario(chosen.url, scenario, model=chosen.model, inputs=chosen.inputs(), folder=chosen.report)
     if chosen.as_json:

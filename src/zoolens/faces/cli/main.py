@@ -174,7 +174,8 @@ def main() -> None:
     # Nearly all that imports and tables make lives to the end: to search it for cycles at every 700 objects, as Python
     # does, takes 25 ms of a short command.
     gc.set_threshold(200_000)
-    atexit.register(gc.freeze)  # or Python looks through all objects for cycles at its end: 50 ms for nothing
+    # Otherwise Python looks through all objects for cycles at its end: 50 ms for nothing.
+    atexit.register(gc.freeze)
     signal.signal(signal.SIGTERM, _terminated)
     try:
         code = cli.main(standalone_mode=False)

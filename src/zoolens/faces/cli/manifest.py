@@ -170,7 +170,8 @@ def _class_count(manifest: Manifest, output: Output, folder: Path) -> int | None
         return None
     try:
         classes = output_classes(ModelFiles(asset.format, resolve_asset(asset, folder, fetch=False)))
-    except ZoolensError:  # altered files are reported by themselves, absent runtimes are no fault of the manifest
+    except ZoolensError:
+        # Altered files are reported by themselves, absent runtimes are no fault of the manifest.
         return None
     for step in output.postprocess:
         if isinstance(step, DropLeading) and classes is not None:

@@ -45,5 +45,6 @@ def check_store(store: str | None, use: Use) -> None:
 
 
 def _say_if_made(path: Path) -> None:
-    if path.exists():  # a command that failed before it measured made none
+    # A command that failed before it measured made none.
+    if path.exists():
         click.echo(f"A new store was made: {path}", err=True)

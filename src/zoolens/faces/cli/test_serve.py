@@ -31,7 +31,7 @@ def refused(*arguments):
 def test_what_cannot_be_served_is_refused_before_anything_is_loaded(tmp_path):
     assert "no token is set" in refused("tiny", "--host", "0.0.0.0")
     assert "no port" in refused("tiny", "--http", "off", "--grpc", "off")
-    assert "is no port" in refused("tiny", "--http", "70000")
+    assert "is not a port" in refused("tiny", "--http", "70000")
     assert "cannot both listen on port 9000" in refused("tiny", "--http", "9000", "--grpc", "9000")
     assert "both --tls-cert and --tls-key" in refused("tiny", "--tls-cert", str(tmp_path / "a"))
     assert "SIZE" in refused("tiny", "--max-request", "much") or "much" in refused("tiny", "--max-request", "much")

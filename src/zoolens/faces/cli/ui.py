@@ -77,8 +77,10 @@ async def _serve(settings: Settings, *, browser: bool) -> None:
 
     async with running(settings) as url:
         stopped = asyncio.ensure_future(stop_signal())
-        await asyncio.sleep(0)  # from here on a signal ends the server in good order
-        gc.freeze()  # short commands hardly ever look for cycles (see `main`); a server must
+        # From here on a signal ends the server in good order.
+        await asyncio.sleep(0)
+        # Short commands hardly ever look for cycles (see `main`); a server must.
+        gc.freeze()
         gc.set_threshold(10_000)
         click.echo(f"The explorer is at {url}{'?token=TOKEN, with your token' if settings.token else ''}")
         click.echo("Stop with Ctrl-C.", err=True)

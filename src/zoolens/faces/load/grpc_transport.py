@@ -53,7 +53,8 @@ class GrpcTransport(Transport):
         except grpc.RpcError as error:
             at = time.perf_counter()
             code, details = error.code().name, error.details() or ""
-            if code == "DEADLINE_EXCEEDED" and at - sent >= seconds:  # our own timer; the server's comes earlier
+            # Our own timer; the server's comes earlier.
+            if code == "DEADLINE_EXCEEDED" and at - sent >= seconds:
                 return Reply(at, Outcome.TIMED_OUT, f"There was no answer within {seconds:g} s.")
             if code == "UNAVAILABLE" and ("connect" in details.lower() or "socket" in details.lower()):
                 return Reply(at, Outcome.DISCONNECTED, details)

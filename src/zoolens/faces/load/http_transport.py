@@ -147,7 +147,8 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         at, status = time.perf_counter(), self._parser.get_status_code()
-        if status < 200:  # such as 100 Continue: the answer is still to come
+        # Such as 100 Continue: the answer is still to come.
+        if status < 200:
             return
         self.reusable = self._parser.should_keep_alive() and not self._transport.is_closing()
         content, outcome = b"".join(self._body), outcome_of_status(status)

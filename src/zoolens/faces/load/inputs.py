@@ -109,7 +109,8 @@ def dataset_inputs(
             name = model.inputs[0].name
             feeds: Callable[[int], dict[str, Array]] = lambda index: {name: make(index)}  # noqa: E731
         else:
-            with job.open() as opened:  # contradictions between manifest and server are told here
+            # Contradictions between manifest and server are reported here.
+            with job.open() as opened:
                 subject = prepare_subject(job, opened, dataset)
             subject.check_answers()
             judged = subject.outputs[0]

@@ -207,10 +207,12 @@ class _Carrier:
             outcome = reply.outcome
             if reply.read is not None and index not in self._read:
                 self._read.add(index)
-                reply.read()  # one answer to each input: a server that answers with rubbish is noticed
+                # One answer to each input: a server that answers with rubbish is noticed.
+                reply.read()
         except ServingError:
             outcome = Outcome.UNREADABLE
-        finally:  # the generator waits for every sample, whatever became of it
+        finally:
+            # The generator waits for every sample, whatever became of it.
             if outcome is not Outcome.ANSWERED:
                 name = outcome.name.lower()
                 self.failures[name] = self.failures.get(name, 0) + 1

@@ -128,7 +128,8 @@ async def stop_signal() -> None:
     loop = asyncio.get_running_loop()
     handled = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        with suppress(NotImplementedError):  # Windows raises KeyboardInterrupt instead
+        # Windows raises KeyboardInterrupt instead.
+        with suppress(NotImplementedError):
             loop.add_signal_handler(number, stop.set)
             handled.append(number)
     try:

@@ -47,6 +47,7 @@ def assets() -> Mapping[str, Asset]:
 def _asset(name: str, content: bytes) -> Asset:
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     media_type = _MEDIA_TYPES[PurePath(name).suffix]
-    if media_type == _MEDIA_TYPES[".svg"]:  # browsers take the icon again whenever the address changes: at every letter
+    # Browsers fetch the icon again whenever the address changes: at every letter.
+    if media_type == _MEDIA_TYPES[".svg"]:
         return Asset(content, media_type, tag, caching="max-age=86400")
     return Asset(content, media_type, tag)

@@ -244,7 +244,8 @@ class _OpenData:
     def close(self) -> None:
         self._closed = True
         if self._worker is not None:
-            self._worker.kill()  # whoever waits for its answer gets an error
+            # Whoever waits for its answer gets an error.
+            self._worker.kill()
         self._thread.join()
         with self._reading:
             if self._worker is not None:

@@ -272,7 +272,8 @@ def _open(model: str, runtime: str | None, modality: str) -> _Opened:
             (candidate for candidate in session.outputs if output.name in (None, candidate.name)), session.outputs[0]
         )
         prepare = _prepare(placement, session)
-        plain = output.model_copy(update={"label_map": None})  # the model's own classes, in its own order
+        # The model's own classes, in its own order.
+        plain = output.model_copy(update={"label_map": None})
         labels = labels_of(output, placement.entry.folder)
         plain = plain.model_copy(update={"labels": labels, "labels_file": None})
         scores = build_scores(plain, tensor, discrete=task_named(output.task).discrete)

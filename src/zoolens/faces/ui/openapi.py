@@ -79,7 +79,8 @@ class _DescribedSchema(GenerateJsonSchema):
 def _field_docstrings(model: type) -> Iterator[tuple[str, str]]:
     """Yields the fields of a class that have a docstring below them."""
     if "[" in model.__name__:
-        return  # a generic class with its parameter: it has no source of its own, and its subclass has the docstrings
+        # A generic class with its parameter: it has no source of its own, and its subclass has the docstrings.
+        return
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(tree, ast.ClassDef)
     for field, below in pairwise(tree.body):

@@ -91,4 +91,5 @@ def _identity(facts: os.stat_result) -> _Stamp:
 
 
 def _stamp(facts: os.stat_result) -> _Stamp:
-    return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns  # a copy may bring the time of its source with it
+    # A copy may bring the time of its source with it.
+    return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns

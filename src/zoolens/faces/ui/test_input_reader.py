@@ -117,7 +117,7 @@ def test_data_that_changed_since_are_not_shown_and_come_back(store, reader, fold
         os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     changed = seen_by(reader, run, [1])
     assert (changed.state, changed.inputs) == (InputState.UNAVAILABLE, ())
-    assert "their content has changed" in changed.sentence
+    assert "its content has changed" in changed.sentence
     assert run.id[:8] in changed.sentence
     later = run_on(store, folder)  # measured on what is there now
     np.testing.assert_array_equal(

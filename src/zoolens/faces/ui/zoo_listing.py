@@ -104,5 +104,6 @@ class ZooListing:
         self.listed = Listed(self.listed.version + 1, tuple(entries), tuple(notes), complete)
 
     def _keep(self, name: str) -> None:
-        with suppress(ZoolensError):  # why it cannot be listed is said when it is listed here
+        # Why it cannot be listed is said when it is listed here.
+        with suppress(ZoolensError):
             self._pool.ask(COMPUTING, task(_KEEP_LISTING, {"zoo": name}), f"listing {name}", timeout=_LONGEST)

@@ -86,7 +86,8 @@ def judge(claim: ClaimRow, measured: MeasuredAccuracy) -> ClaimVerdict:
         population = _base(claim) or "what the claim is about"
         reason = f"nothing says that these are a random sample of {population}"
         return ClaimVerdict(claim, Judgement.NOT_COMPARABLE, f"{facts}{of}: not comparable ({reason})", measured.run)
-    if measured.guessed:  # a wrong guess of ours must not refute a claim
+    # A wrong guess of ours must not refute a claim.
+    if measured.guessed:
         reason = f"the measured one rests on guesses: {'; '.join(measured.guessed)}"
         return ClaimVerdict(claim, Judgement.NOT_COMPARABLE, f"{facts}: not comparable ({reason})", measured.run)
     slack = _rounding(claim.value)

@@ -158,7 +158,8 @@ def _versions(zoo: str) -> dict[str, str]:
         distributions = plugins.load(plugins.ZOOS, zoo).distributions
         return {name: metadata.version(name).partition("+")[0] for name in distributions}
     except (ZoolensError, metadata.PackageNotFoundError):
-        return {}  # a model named by its path, or a zoo that is not registered
+        # A model named by its path, or a zoo that is not registered.
+        return {}
 
 
 # --- records

@@ -54,7 +54,8 @@ class ClaimBeside:
 def claims_beside(store: Store, entry: Entry) -> list[ClaimBeside]:
     """Every figure that is claimed about a model, each with the same figure of its runs. Accuracies are judged by the
     rule of `claim_verdicts`; figures of size have no interval and are shown without a verdict."""
-    figures = {claim.metric for claim in entry.manifest.claims}  # not its preprocessing, which is claimed too
+    # Not its preprocessing, which is claimed too.
+    figures = {claim.metric for claim in entry.manifest.claims}
     claims = first_claims(
         _in_store_unit(claim) for claim in claims_of(entry) if claim.metric in figures and claim.value is not None
     )

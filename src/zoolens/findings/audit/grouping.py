@@ -103,7 +103,8 @@ def group(networks: Sequence[ZooNetwork], memo: Memo) -> Grouped:
             unknown.append(open_)
         else:
             groups.append([network])
-    groups.sort(key=lambda members: -len({member.zoo for member in members}))  # stable: the table's order decides ties
+    # Stable: the table's order decides ties.
+    groups.sort(key=lambda members: -len({member.zoo for member in members}))
     between = [compare(groups[0][0], members[0], memo) for members in groups[1:]]
     return Grouped(tuple(tuple(members) for members in groups), tuple(between), tuple(within), tuple(unknown))
 
@@ -117,7 +118,8 @@ def compare(base: ZooNetwork, other: ZooNetwork, memo: Memo) -> StructureCompari
 
 def _told(base: ZooNetwork, other: ZooNetwork) -> dict[str, Any]:
     understood = base.understood and other.understood
-    if understood and same_structure(base.graph, other.graph):  # most are, and seeing that takes a tenth of the time
+    # Most are, and seeing that takes a tenth of the time.
+    if understood and same_structure(base.graph, other.graph):
         return {"verdict": "the same network", "differences": [], "outcome": Outcome.SAME.value}
     compared = diff(base.graph, other.graph, names=(base.label, other.label))
     differences = [

@@ -191,5 +191,6 @@ def stored(store: Store, *, besides: Iterable[str] = ()) -> Iterator[KnownNetwor
         try:
             graph = unpack(store.table(run.id, KIND).column(KIND)[0].as_py())
         except ZoolensError:
-            continue  # failed, or its file was not brought along
+            # Failed, or its file was not brought along.
+            continue
         yield KnownNetwork(name, zoo, signature(graph))

@@ -83,7 +83,8 @@ def _write(path: Path, new: dict[str, Any]) -> None:
             rows = [(name, derivation(), json.dumps(value)) for name, value in new.items()]
             database.executemany("INSERT OR REPLACE INTO memo VALUES (?, ?, ?)", rows)
     except (sqlite3.OperationalError, OSError):
-        return  # somebody else writes it, or we may not
+        # Somebody else writes it, or we may not.
+        return
     except sqlite3.DatabaseError:  # damaged, or no database at all
         with suppress(OSError):
             path.unlink()

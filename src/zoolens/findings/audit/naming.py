@@ -141,7 +141,8 @@ def _all_aliases() -> Iterator[tuple[str, str]]:
         for alias in aliases:
             yield _without_unsaid_width(entry.id, alias), alias
     for known in shipped():
-        if known.architecture and known.note:  # widths of an architecture that no zoo lists
+        # Widths of an architecture that no zoo lists.
+        if known.architecture and known.note:
             yield known.architecture, known.architecture
         elif not known.architecture:  # networks that only one zoo has
             yield known.name.lower(), known.name.lower()

@@ -46,7 +46,8 @@ def compare_norms(graph: Graph, own: StructureSignature, networks: Iterable[Know
         return Norms.FOLDED
     if numbers.body - numbers.norms in bodies:
         return Norms.ADDED
-    bound = any("map→" in layer for layer in own.layers)  # to an image size, on which the number of weights depends
+    # To an image size, on which the number of weights depends.
+    bound = any("map→" in layer for layer in own.layers)
     folds_some = not bound and any(body > numbers.body for body in bodies)
     return Norms.AGREE if folds_some else Norms.UNKNOWN
 

@@ -235,7 +235,8 @@ def _within(ours: Signature, within: AnswersWithin) -> Mask:
             raise ZoolensError(f"Bins of confidence have numbers from 0 to {BINS - 1}.", hint="Name one of them.")
         sure = _confidence(ours)
         mask &= np.isfinite(sure) & (confidence_bins(np.nan_to_num(sure)) == within.bin)
-        if ours.labelled:  # the bins of a calibration hold what can be right or wrong
+        # The bins of a calibration hold what can be right or wrong.
+        if ours.labelled:
             mask &= ours.labels != _NONE
     return mask
 

@@ -75,7 +75,8 @@ def compatible(a: Run, b: Run) -> Compatibility:
 
 
 def interface_of(run: Run) -> Interface:
-    if run.kind is RunKind.TRAINING:  # of a recipe: its inputs are the data's own
+    # A model of a recipe: its inputs are the dataset's own.
+    if run.kind is RunKind.TRAINING:
         classes = run.dataset.details.get("classes")
         return Interface(run, (), (Head(DEFAULT_TASK, classes if isinstance(classes, int) else None),), None)
     manifest, unread = _manifest(run)
@@ -281,7 +282,7 @@ def _class_order(a: Interface, b: Interface) -> Compatibility:
     if known is None:
         return Compatibility(notes=("A and B name no classes: theirs are taken in the dataset's order",))
     by_data = a.data_names is not None and class_mismatch(known, a.data_names) is None
-    target, whose = (a.data_names, "the data") if by_data else (known, "A")
+    target, whose = (a.data_names, "the dataset") if by_data else (known, "A")
     notes: list[str] = []
     translations: list[Translation | None] = []
     for side, names in (("A", ours), ("B", theirs)):

@@ -136,7 +136,8 @@ def file_state(run: Run) -> FileState:
     except ValidationError:  # of another version of zoolens
         return FileState(False, ())
     except (OSError, ZoolensError):
-        return FileState(False, None)  # not ours to judge: it cannot be read, such as in a folder of another user
+        # Not ours to judge: it cannot be read, such as in a folder of another user.
+        return FileState(False, None)
 
 
 def _named_path(file: AssetFile, folder: Path | None, located: Path | None) -> Path | None:

@@ -73,7 +73,8 @@ class Gate(ABC, Generic[Judged]):
     def verdict(self, report: Judged) -> tuple[bool, str]:
         """Whether the condition holds (the gate fails), and the fact behind it."""
         scope, value = self.worst(report)
-        if math.isnan(value):  # no comparison with a NaN holds, so that it would pass every gate
+        # No comparison with a NaN holds, so that it would pass every gate.
+        if math.isnan(value):
             raise NotKnown(f"{self.metric} is not a number, so that the gate {self.text!r} would prove nothing.")
         where = f"{self.metric}[{scope}]" if scope else self.metric
         return _OPERATORS[self.op](value, self.limit), f"{self.text}: {where} {self.verb} {100 * value:.2f} %"

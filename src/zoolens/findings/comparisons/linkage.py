@@ -21,7 +21,8 @@ class Families:
 
 def families(distance: NDArray[Any]) -> Families:
     """Join the two nearest clusters until one is left. NaN: as far as the farthest."""
-    far = np.nanmax(distance, initial=0.0) or 1.0  # not to be known is never to be the same
+    # Not to be known is never to be the same.
+    far = np.nanmax(distance, initial=0.0) or 1.0
     matrix = np.where(np.isnan(distance), far, distance).astype(np.float64)
     clusters = [[i] for i in range(len(matrix))]
     joinings: list[tuple[float, list[int], list[int]]] = []

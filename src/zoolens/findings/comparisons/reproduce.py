@@ -201,7 +201,8 @@ def _refuse_other_manifest(original: Run) -> None:
         return
     stored = stored_entry(original)
     if original.model.fingerprint not in contents_of(stored):
-        return  # the files themselves have changed, which is said where they are opened
+        # The files themselves have changed, which is said where they are opened.
+        return
     then, now = (entry.manifest.model_dump(mode="json") for entry in (stored, today))
     lines = [line for part in PARTS for line in differing_lines(part, then.get(part), now.get(part))]
     shown = lines_words(lines) or "its files"

@@ -94,7 +94,8 @@ def formats_read(runtime: str) -> int:
     """How many formats a runtime reads: one that reads a single format is most at home in it."""
     try:
         return len(plugins.load(plugins.RUNTIMES, runtime)().formats)
-    except ZoolensError:  # the plug-in that measured it is no longer here
+    except ZoolensError:
+        # The plug-in that measured it is no longer here.
         return len(FORMATS)
 
 
@@ -231,7 +232,8 @@ def best_pairs(ours: Sequence[Run], theirs: Sequence[Run]) -> list[tuple[Run, Ru
             a.id != b.id,
             a.key.stack == b.key.stack,
             a.stack.runtime == b.stack.runtime,
-            -strange,  # a runtime that reads few formats is at home in them
+            # A runtime that reads few formats is at home in them.
+            -strange,
             -i - j,
         )
         if dataset not in best or best[dataset][0] < merit:

@@ -69,13 +69,15 @@ def _other_precision(a: Run, b: Run) -> str | None:
     kernels = [run.resolved.get("details", {}).get("kernels", "") for run in (a, b)]
     named = "".join(f" ({side} ran {names})" for side, names in zip("AB", kernels, strict=True) if names)
     check = " Evaluate with --precision float32 to see whether the difference goes away."
-    lowered = "float16" in a.precision + b.precision  # also bfloat16: the runtime's choice, not the file's
+    # Also bfloat16: the runtime's choice, not the file's.
+    lowered = "float16" in a.precision + b.precision
     return f"A computed in {a.precision}, B in {b.precision}{named}.{check if lowered else ''}"
 
 
 def _other_kernels(a: Run, b: Run) -> str | None:
     if a.stack.address or b.stack.address:
-        return None  # what a server computes with is not known
+        # What a server computes with is not known.
+        return None
     if a.stack.runtime != b.stack.runtime:
         return f"Another runtime: the kernels of {a.stack.runtime} and {b.stack.runtime} round differently."
     if a.stack.version != b.stack.version:

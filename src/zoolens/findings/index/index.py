@@ -167,7 +167,8 @@ class Index:
         if row not in self._rankings:
             self._rankings[row] = Ranking(self.columns, self.agreement(row))
         self._rankings.move_to_end(row)
-        if self._held != self._arrays_held():  # something came in: counting bytes takes as long as a search
+        # Something came in: counting bytes takes as long as a search.
+        if self._held != self._arrays_held():
             while len(self._rankings) > 1 and self.nbytes > self.memory:
                 self._rankings.popitem(last=False)
             self._held = self._arrays_held()

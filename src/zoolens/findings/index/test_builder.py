@@ -391,7 +391,7 @@ def test_the_same_content_is_found_under_each_of_its_names(store):
 
 
 def test_adding_to_nothing_asks_for_data(store):
-    with pytest.raises(ZoolensError, match="no probe data yet"):
+    with pytest.raises(ZoolensError, match="no probe dataset yet"):
         maintenance.add_models(store, ["demo:mlp-small"])
 
 

@@ -122,7 +122,8 @@ def _merged(store: Store, fields: Mapping[str, Any], sent: Collection[str], *, f
     packed = fields["run"]
     try:
         run = None if packed is None else merge_run(store, packed, fresh=fresh or _begun_there(packed, sent))
-    except ZoolensError as error:  # somebody measured the same here meanwhile
+    except ZoolensError as error:
+        # Somebody measured the same here meanwhile.
         return Outcome(fields["title"], errors=(str(error),))
     return Outcome(**{**fields, "run": run})
 

@@ -45,7 +45,8 @@ def pixel_doubt(spec: Input, dataset: Dataset) -> str | None:
         return None
     values = [read(place) for place in _places(dataset)]
     low, high = min(float(value.min()) for value in values), max(float(value.max()) for value in values)
-    if high > 2 * _BRIGHTEST:  # a little above 255 is what some ways to resize leave
+    # A little above 255 is what some ways to resize leave.
+    if high > 2 * _BRIGHTEST:
         return (
             f"pixels of the dataset are {kind.name} numbers up to {high:,.5g}, but the manifest prepares numbers from "
             "0 to 255: its accuracy is wrong. Write them as uint8, or declare the scale of these pixels"

@@ -89,7 +89,8 @@ def run_job(
     evaluates this model under this name, so that its content is the one that counts under it."""
     try:
         _fetch(job, progress)
-        job.runtime.check(job.files(), job.options)  # before a run is begun that could only fail
+        # Before a run is begun that could only fail.
+        job.runtime.check(job.files(), job.options)
         dataset = dataset.decoded_with(job.manifest.inputs[0].decoder)
         run = _begin(job, plan, dataset, store, attempt, asked=asked)
     except StoreError:
@@ -147,7 +148,8 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
         store.mark_evaluated(run.id, {"origin": origin})
         return run
     if run.origin and run.kind is not plan.kind:
-        return run  # what somebody asked for stays theirs, whoever else needs it
+        # What somebody asked for stays theirs, whoever else needs it.
+        return run
     if run.origin != origin:
         store.set_resolved(run.id, {"origin": origin})
     return run
@@ -221,7 +223,8 @@ class _Stages:
             self._stage(Stage.METRIC.of("score"), lambda: measure_score(context))
         elif plan.accuracy and answers:
             self._warnings += dead_outputs(context.store.run(context.run.id), context.dataset)
-        if answers:  # a model that cannot answer has no speed worth knowing
+        # A model that cannot answer has no speed worth knowing.
+        if answers:
             self._stage(Stage.SIZE, lambda: measure_size(context))
             for batch in plan.batches:
                 self._stage(

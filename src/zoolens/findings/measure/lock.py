@@ -68,15 +68,19 @@ def resolve_stack(
     }
     if options.device != "cpu":
         identity["accelerator"] = accelerator_identity(options.device)
-    if not runtime.can("run_here"):  # this machine prepares the inputs and waits; what computes is not known
+    # This machine prepares the inputs and waits; what computes is not known.
+    if not runtime.can("run_here"):
         identity |= {"machine": {}, "client": _machine_identity(), **runtime.identity()}
-    if runtime.protocol > 1:  # runs of runtimes that are called as they always were keep their key
+    # Runs of runtimes that are called as they always were keep their key.
+    if runtime.protocol > 1:
         identity["runtime_protocol"] = runtime.protocol
     if (code := plugins.code_of(plugins.RUNTIMES, runtime.name)) is not None:
         identity["plugin"] = code
     if codes := {task: code for task in tasks if (code := plugins.code_of(plugins.TASKS, task)) is not None}:
-        identity["tasks"] = codes  # what is kept of an answer and how it is judged is the plug-in's own
-    if decoder != DEFAULT_DECODER:  # Pillow is among the packages already, and runs that are stored keep their key
+        # What is kept of an answer and how it is judged is the plug-in's own.
+        identity["tasks"] = codes
+    # Pillow is among the packages already, and runs that are stored keep their key.
+    if decoder != DEFAULT_DECODER:
         identity["decoder"] = {name: ours[name] for name in packages_of(decoder) if name in ours}
     if text:  # it makes every input
         identity["tokenizer"] = {TOKENIZERS: ours.get(TOKENIZERS)}

@@ -56,7 +56,8 @@ def predict_all(context: Context) -> list[Observation]:
         parts = context.store.parts(context.run.id, KIND)
         done = sum(part.rows for part in parts)
         context.progress.advance(done)
-        if done:  # the answers of before, or of another process, are not seen here
+        # The answers of before, or of another process, are not seen here.
+        if done:
             context.facts[ALL_THE_SAME] = False
         if done >= size or _predict_from(context, done, len(parts)):
             break
@@ -74,7 +75,8 @@ def predict_all(context: Context) -> list[Observation]:
         context.store.set_resolved(context.run.id, {COPIES: said})
     if context.job.manifest.takes_text:
         context.store.set_resolved(context.run.id, {TEXTS: asdict(_text_facts(context))})
-    return []  # the answers are facts in bulk; figures come from the metrics
+    # The answers are facts in bulk; figures come from the metrics.
+    return []
 
 
 def _mixes_rows(context: Context) -> bool:
@@ -85,17 +87,20 @@ def _mixes_rows(context: Context) -> bool:
     batch = subject.inputs(dataset, _AMONG)
     try:
         together, alone = subject.predict(batch)[0], subject.predict(batch[:1])[0]
-    except ZoolensError:  # the answers that count are there; a model may refuse other batches
+    except ZoolensError:
+        # The answers that count are there; a model may refuse other batches.
         return False
     return together.dtype.kind == "f" and rows_differ(together[:1], alone)
 
 
 def _said_of_copies(context: Context) -> str | None:
-    parts = context.store.iter_tables(context.run.id, KIND)  # one at a time: answers that are vectors are large
+    # One at a time: answers that are vectors are large.
+    parts = context.store.iter_tables(context.run.id, KIND)
     try:
         digests = [np.array(numbers(part["digest"])) for part in parts]
     except StoreError:
-        return None  # whoever needs the answers says that a part is damaged
+        # Whoever needs the answers says that a part is damaged.
+        return None
     return said_of_copies(context.dataset, np.concatenate(digests)) if digests else None
 
 
@@ -127,7 +132,8 @@ def _predict_from(context: Context, start: int, part: int) -> bool:
         subject.prepare,
         size,
         start=start,
-        workers=context.decode_threads if subject.text is None else 1,  # tokens are made elsewhere, many texts at once
+        # Tokens are made elsewhere, many texts at once.
+        workers=context.decode_threads if subject.text is None else 1,
         prepare_many=subject.prepare_many,
     )
     for batch, answers in answered_batches(subject, inputs):
@@ -167,7 +173,8 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
         raise
     waiting.clear()
     seen = context.facts.get(SUMS_TO_ONE, context.run.resolved.get(SUMS_TO_ONE, True))
-    declared = context.subject().session.postprocessed  # then rows that add up to one are no news
+    # Then rows that add up to one are no news.
+    declared = context.subject().session.postprocessed
     context.facts[ALL_THE_SAME] = context.facts.get(ALL_THE_SAME, True) and _repeats_first(context, raw)
     context.facts[SUMS_TO_ONE] = seen and not declared and sums_to_one(raw[0], outputs[0].tensor)
     context.facts[ROW_SUM] = None if declared else _common_sum(context, raw[0], outputs[0].tensor)

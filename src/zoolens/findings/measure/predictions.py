@@ -169,7 +169,8 @@ def read_predictions(
 ) -> Predictions:
     """A table of answers as arrays. `declared`: what the run says of its outputs. `whose`: what errors call the run."""
     return Predictions(
-        inputs=np.array(table["input"].to_pylist(), dtype=object),  # strings by to_numpy would import pandas
+        # Strings by to_numpy would import pandas.
+        inputs=np.array(table["input"].to_pylist(), dtype=object),
         labels=numbers(table["label"]),
         outputs=tuple(_read_output(table, number, declared, whose) for number in range(_outputs(table))),
         classes=classes,
@@ -185,7 +186,8 @@ def _outputs(table: pa.Table) -> int:
 
 def _read_output(table: pa.Table, number: int, declared: Sequence[Mapping[str, Any]], whose: str) -> Answers:
     about, before = declared[number] if number < len(declared) else {}, prefix(number)
-    vectors = f"{before}vector" in table.column_names  # runs of before do not say which task they did
+    # Runs of before do not say which task they did.
+    vectors = f"{before}vector" in table.column_names
     task = str(about.get("task") or ("other" if vectors else DEFAULT_TASK))
     columns = dict(_columns(table, before, task, whose, main=not number))
     width = columns["vector"].shape[1] if vectors else about.get("width")
@@ -284,7 +286,8 @@ class PredictionBuffer:
 def _refuse_not_finite(ids: Sequence[str], values: NDArray[np.float32]) -> None:
     """Rows that are not finite make the model's figures meaningless."""
     with np.errstate(over="ignore"):
-        suspect = np.flatnonzero(~np.isfinite(values.sum(axis=1)))  # quick; finite numbers may add up to infinity too
+        # Quick; finite numbers may add up to infinity too.
+        suspect = np.flatnonzero(~np.isfinite(values.sum(axis=1)))
     bad = suspect[~np.isfinite(values[suspect]).all(axis=1)]
     if len(bad):
         raise ModelError(

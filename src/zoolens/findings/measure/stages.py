@@ -103,7 +103,8 @@ def measure_size(context: Context) -> Iterator[Observation]:
     size = 0
     for role, path in context.job.paths.items():
         if role == TOKENIZER:
-            continue  # it says what a model is fed with, and is the same in all formats of it
+            # It says what a model is fed with, and is the same in all formats of it.
+            continue
         size += size_on_disk(path)
     yield Observation("file_size", float(size), unit="B", details={"format": context.job.asset.format})
     yield _parameters(context)
@@ -130,7 +131,8 @@ def _parameters(context: Context) -> Observation:
 
 def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
     store, run, kind, scope = context.store, context.run, samples_kind(batch), batch_scope(batch)
-    if store.parts(run.id, kind):  # sampled before, and stopped before the figures were stored
+    # Sampled before, and stopped before the figures were stored.
+    if store.parts(run.id, kind):
         samples = LatencySamples.from_table(store.table(run.id, kind))
         lost = _not_here(context) or "it was stopped after the latency and before the energy"
         timings = latency_observations(samples, batch)
@@ -151,7 +153,8 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
         context.latency,
         repeat=partial(session.repeat, feeds) if isinstance(session, IsolatedSession) else None,
     )
-    if not store.add_part(run.id, kind, 0, samples.table(batch)):  # another process was first: its samples count
+    # Another process was first: its samples count.
+    if not store.add_part(run.id, kind, 0, samples.table(batch)):
         samples = LatencySamples.from_table(store.table(run.id, kind))
     if (reason := _not_here(context)) is not None:
         context.progress.end()

@@ -148,7 +148,8 @@ def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     if manifest.takes_text:
         return _text_subject(job, session, dataset)
     several = len(session.inputs) != 1 or len(manifest.inputs) != 1 or _fields(dataset) is not None
-    if several and not _gives_all(dataset, job, session):  # can be timed, not judged: see `check_answers`
+    # Can be timed, not judged: see `check_answers`.
+    if several and not _gives_all(dataset, job, session):
         return Subject(job, session, source, (), lambda sample: sample.value, None)
     prepare, prepare_many = (_prepare_several(job, session), None) if several else _prepare(job, session, source)
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(manifest.outputs)))
@@ -198,7 +199,8 @@ def _prepare_several(job: Job, session: Session) -> Callable[[Sample], Array]:
 
 def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> JudgedOutput:
     output = job.manifest.outputs[place]
-    if session.postprocessed and place == 0:  # a second time would drop classes, or weaken probabilities
+    # A second time would drop classes, or weaken probabilities.
+    if session.postprocessed and place == 0:
         output = output.model_copy(update={"name": None, "postprocess": (), "scores": "probabilities"})
     tensor = _named(session.outputs, output.name, "output", place)
     if output.labels_file:

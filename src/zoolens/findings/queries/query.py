@@ -86,7 +86,8 @@ def prepare(
         view, elsewhere = _views(asked, store, progress)
         indexed = perf_counter()
         plan = make_plan(asked, view, functions=functions, elsewhere=elsewhere)
-        _ = plan.search  # settled now, so that running it is quick
+        # Settled now, so that running it is quick.
+        _ = plan.search
     except (ClauseError, UnknownQueryName) as error:
         raise pointed(error, text if isinstance(text, str) else None) from error
     return PreparedQuery(plan, {"parse": parsed - begun, "index": indexed - parsed, "plan": perf_counter() - indexed})
@@ -159,7 +160,8 @@ def index_for(asked: Query, store: Store | str | Path | None, task: str) -> Inde
         reference = index.rows[_view(index).find(asked.reference, asked.exec)]
     except ZoolensError:
         _refuse_other_task(asked.reference, store, task)
-        return index  # the planner tells it, and where in the query it stands
+        # The planner reports it, with its place in the query.
+        return index
     if reference.signature:
         return index
 

@@ -63,7 +63,8 @@ def _events(
 def _lanes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Where each span is drawn: one line for its level and thread, and further ones where spans cross."""
     lanes = [""] * len(rows)
-    open_until: dict[str, list[int]] = defaultdict(list)  # by line: the ends of spans that hold each other
+    # By line: the ends of spans that hold each other.
+    open_until: dict[str, list[int]] = defaultdict(list)
     for place in sorted(range(len(rows)), key=lambda place: (rows[place]["time"], -rows[place]["duration"])):
         row = rows[place]
         thread = "" if row["thread"] is None else f", thread {row['thread']}"

@@ -197,7 +197,8 @@ class _Request:
 
 def _add_step(columns: SpanColumns, step: Span, request: int, repeat: int, clean: bool | None) -> None:
     parent = request
-    if step.level == Level.MODEL:  # it was added behind the step that holds it
+    # It was added behind the step that holds it.
+    if step.level == Level.MODEL:
         rows = columns.rows
         parent = next(rows["span_id"][row] for row in range(len(columns) - 1, -1, -1) if rows["name"][row] == "predict")
     placed = Span(step.name, step.kind, step.level, step.time, step.duration, parent, synthetic=step.synthetic)

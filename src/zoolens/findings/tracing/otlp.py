@@ -194,6 +194,7 @@ def _refused(response: bytes, kind: Any) -> str:
 
     try:
         partial = kind.FromString(response).partial_success
-    except DecodeError:  # some answer with JSON, or with nothing
+    except DecodeError:
+        # Some answer with JSON, or with nothing.
         return ""
     return f"{partial.rejected_spans} were refused. {partial.error_message}" if partial.rejected_spans else ""

@@ -56,7 +56,8 @@ class Recording:
         self._judged[number] = clean
 
     def add(self, row: _Row) -> None:
-        self._rows.append(row)  # which is safe in several threads at once
+        # Appending is safe in several threads at once.
+        self._rows.append(row)
 
     def end(self) -> None:
         """Stops recording: what takes time from now on, such as storing it all, is no part of it."""
@@ -73,7 +74,8 @@ class Recording:
         columns = SpanColumns(self.context, USER)
         start, began = self._began
         root = Span(self.name, "recording", USER, start, ended - began)
-        columns.add(root, span_id=self.root, clean=None)  # whether others disturbed it is not known
+        # Whether others disturbed it is not known.
+        columns.add(root, span_id=self.root, clean=None)
         rows = list(self._rows)
         judged = self._judged_spans(rows)
         for name, kind, level, begun, duration, parent, thread, number, synthetic in rows:

@@ -78,7 +78,8 @@ def _overhead_words(overheads: dict[Level, Overhead], level: Level) -> str:
     if level not in overheads:
         return NOTHING
     overhead = overheads[level]
-    if overhead.share < 0:  # observing cannot make a call quicker: a sentence below the table says what was measured
+    # Observing cannot make a call quicker: a sentence below the table says what was measured.
+    if overhead.share < 0:
         return "not known"
     words, interval = f"{100 * overhead.share:+.1f} %", overhead.interval
     if interval is not None:

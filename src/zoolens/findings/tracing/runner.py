@@ -206,7 +206,8 @@ class _Levels:
         adopt(table)
         if write_series(self._store, self._run.id, name, table):
             return table
-        return read_series(self._store, self._run.id, name)  # another process was first: its spans count
+        # Another process was first: its spans count.
+        return read_series(self._store, self._run.id, name)
 
     def _observed(self, level: Level) -> pa.Table:
         plan, subject = self._plan, self._opener()
@@ -262,7 +263,8 @@ def _installed() -> Iterator[Runtime]:
     for name in installed_runtimes():
         try:
             yield runtime_named(name)
-        except ZoolensError:  # a plug-in that cannot be loaded is no help
+        except ZoolensError:
+            # A plug-in that cannot be loaded is no help.
             continue
 
 

@@ -149,7 +149,8 @@ def _runtimes_for(format_: str, *, installed: bool = True) -> list[Runtime]:
     for name in ordered:
         try:
             runtime: Runtime = plugins.load(plugins.RUNTIMES, name)()
-        except ZoolensError:  # a broken plug-in is not the file's fault
+        except ZoolensError:
+            # A broken plug-in is not the file's fault.
             continue
         if format_ in runtime.formats and (not installed or runtime.version() is not None):
             runtimes.append(runtime)

@@ -107,7 +107,8 @@ def _from_path(path: Path) -> Entry:
 def _described(entry: Entry, draft: bool) -> Entry:
     if entry.described or not draft or entry.weights is not Weights.PRESENT:
         return entry
-    from zoolens.inventory.catalog.draft import draft_entry  # brings the runtimes, which most names do not need
+    # Brings the runtimes, which most names do not need.
+    from zoolens.inventory.catalog.draft import draft_entry
 
     return draft_entry(entry)
 

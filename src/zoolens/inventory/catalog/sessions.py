@@ -163,7 +163,8 @@ def placements(
     _check_code(entry, wanted)
     clauses = parse_requirements_text(", ".join(text for text in (wanted.require, entry.manifest.requires) if text))
     ways: list[Placement] = []
-    other_formats: list[str] = []  # news only where no runtime is for the formats of this model
+    # News only where no runtime is for the formats of this model.
+    other_formats: list[str] = []
     telling: list[str] = []
     for name in wanted.runtimes or installed_runtimes():
         try:

@@ -98,7 +98,8 @@ def file_bytes(path: Path, limit: int = MAX_UNPACKED) -> NDArray[np.uint8]:
                 return _gunzip(path, file, limit)
             if file.seek(0, 2) == 0:
                 return np.empty(0, np.uint8)
-            return np.asarray(np.memmap(file, np.uint8, mode="r"))  # rows of a plain view cost a tenth of a memmap's
+            # Rows of a plain view cost a tenth of a memmap's.
+            return np.asarray(np.memmap(file, np.uint8, mode="r"))
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DatasetError(

@@ -95,7 +95,8 @@ def class_indices(
     words: list[str], names: tuple[str, ...] | None, where: str
 ) -> tuple[dict[str, int], tuple[str, ...] | None]:
     """Index of every class word found: the number it is, its line in the class file, or its place in the alphabet."""
-    if names is not None and set(map(_composed, words)) <= set(names):  # also where names are numbers, such as of stars
+    # Also where names are numbers, such as of stars.
+    if names is not None and set(map(_composed, words)) <= set(names):
         return _lines(words, names, where), names
     whole = {word: word.partition(".")[0] if WHOLE.fullmatch(word) else word for word in words}
     if all(word.isdecimal() for word in whole.values()):

@@ -82,7 +82,8 @@ def read_idx(path: Path) -> NDArray[Any]:
         )
     try:
         return data[offset:].reshape(shape)
-    except ValueError as error:  # sides of 0 beside sides too large for numpy
+    except ValueError as error:
+        # Sides of 0 beside sides too large for numpy.
         raise DatasetError(f"{path} is declared with an impossible shape.", hint="Fetch it again.") from error
 
 

@@ -194,7 +194,8 @@ def _inside(
     folder: Path, above: frozenset[tuple[int, int]], left_out: Counter[str] | None
 ) -> Iterator[tuple[Path, frozenset[tuple[int, int]] | None]]:
     """Folders and images of a folder. `above`: it and those that it lies in; a link to one of them is passed over."""
-    with os.scandir(folder) as listing:  # tells files from folders without asking for each
+    # It distinguishes files from folders without a system call for each.
+    with os.scandir(folder) as listing:
         entries = sorted(listing, key=lambda entry: entry.name)
     for entry in entries:
         if entry.name.startswith("."):
@@ -214,7 +215,8 @@ def _from_subfolders(
 ) -> tuple[list[Entry], tuple[str, ...] | None]:
     subfolders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     flat = list(images_under(folder, left_out=left_out)) if not subfolders else []
-    if flat:  # no labels: enough to compare models with each other
+    # No labels: enough to compare models with each other.
+    if flat:
         return [Entry(_readable(path.name), path, UNLABELLED) for path in flat], None
     if not subfolders:
         raise DatasetError(

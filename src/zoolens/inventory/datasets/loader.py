@@ -99,7 +99,8 @@ def _from_memory(
         rows = dataset.read_rows(indices)
         assert rows is not None  # `batches` has asked
         array = _prepare_rows(rows, prepare_many) if prepare_many else None
-        if array is None:  # or one of them cannot be prepared, which is then named
+        # Otherwise one of them cannot be prepared, which is then named.
+        if array is None:
             array = _one_by_one(rows, prepare, low, dataset.name)
         for begin in range(0, len(indices), batch):
             cut = slice(begin, begin + batch)
@@ -157,7 +158,8 @@ def _threaded(
 
     def submit(low: int, high: int) -> None:
         slot, begin = _Slot(low, high, like), 0
-        if low == bounds[0][0]:  # the sample that told the shape need not be read again
+        # The sample that gave the shape need not be read again.
+        if low == bounds[0][0]:
             slot.put(0, first, like)
             begin = 1
         share = -(-(high - low - begin) // workers)

@@ -43,7 +43,8 @@ def open_dataset(spec: str | Path, *, limit: int | None = None, seed: int | None
         raise DatasetError(f"{_short(location)} has no home folder.", hint="Write the path in full.") from error
     try:
         dataset: Dataset = opener(location, **arguments)
-    except OSError as error:  # a name too long, a folder that may not be entered: whatever the kind does not explain
+    except OSError as error:
+        # A name too long, a folder that may not be entered: whatever the kind does not explain.
         raise DatasetError(f"The dataset {_short(spec)} cannot be read: {error.strerror or error}.") from error
     if len(dataset) == 0:
         dataset.close()
@@ -169,7 +170,8 @@ def _kind_of_folder(folder: Path) -> str | None:
 
 
 def _kind_of_file(path: Path) -> str | None:
-    if not path.is_file():  # a device or a pipe: reading it may never end
+    # A device or a pipe: reading it may never end.
+    if not path.is_file():
         return None
     try:
         with open_regular(path) as file:
@@ -201,7 +203,8 @@ def _short(spec: str | Path) -> str:
 def _exists(place: str) -> bool:
     try:
         return Path(place).expanduser().exists()
-    except (OSError, ValueError, RuntimeError):  # a name too long, a null byte, a user without home
+    except (OSError, ValueError, RuntimeError):
+        # A name too long, a null byte, a user without home.
         return False
 
 

@@ -287,7 +287,8 @@ def _extents(path: Path, reader: Any, group: int, column: str) -> list[tuple[int
 
 def _check_column(column: Any, rows: int) -> None:
     """Raises ValueError if a column of a damaged file cannot be parsed."""
-    column.validate(full=True)  # texts behind numbers that their dictionary does not have
+    # Texts behind numbers that their dictionary does not have.
+    column.validate(full=True)
     if len(column) != rows:
         raise ValueError("its number of rows differs from the footer's")
 

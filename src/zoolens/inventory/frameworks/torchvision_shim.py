@@ -70,5 +70,6 @@ def _declare_operators() -> None:
     library = torch.library.Library("torchvision", "FRAGMENT")
     _declarations.append(library)
     for schema in _SCHEMAS:
-        with contextlib.suppress(RuntimeError):  # already declared: the compiled operators are here
+        # Already declared: the compiled operators are here.
+        with contextlib.suppress(RuntimeError):
             library.define(schema)

@@ -53,7 +53,8 @@ def digest_tree(folder: Path) -> str:
             inside = False
         if not inside:
             raise AssetError(f"{path} is a link that leads out of {folder}.", hint="Replace it by the file itself.")
-        name = os.fsencode(path.relative_to(folder).as_posix())  # its bytes, also where they are no UTF-8
+        # Its bytes, also where they are no UTF-8.
+        name = os.fsencode(path.relative_to(folder).as_posix())
         total.update(name + f"\0{sha256_file(path)}\n".encode())
     return total.hexdigest()
 
@@ -72,7 +73,8 @@ def size_on_disk(path: Path) -> int:
 
 def _read(path: Path) -> str:
     hasher = hashlib.sha256()
-    from zoolens.base.safety.untrusted import open_regular  # here: most digests are remembered, and nothing is opened
+    # Here: most digests are remembered, and nothing is opened.
+    from zoolens.base.safety.untrusted import open_regular
 
     with open_regular(path) as stream:
         while chunk := stream.read(_CHUNK):
@@ -99,7 +101,8 @@ def _recall(path: Path, stat: os.stat_result) -> str | None:
                 "SELECT sha256 FROM digest WHERE path=? AND size=? AND mtime=? AND ctime=? AND inode=?",
                 (str(path), *_identity(stat)),
             ).fetchone()
-    except (sqlite3.Error, OSError, UnicodeEncodeError):  # a damaged or read-only cache, a name that is no UTF-8
+    except (sqlite3.Error, OSError, UnicodeEncodeError):
+        # A damaged or read-only cache, a name that is no UTF-8.
         return None
     return str(row[0]) if row else None
 

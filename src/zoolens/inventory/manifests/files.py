@@ -116,7 +116,8 @@ def problems_of(error: ValidationError, tree: YamlTree) -> list[Problem]:
     reasons: dict[tuple[int, str], list[str]] = {}
     for detail in error.errors():
         if detail["type"] == "too_short" and detail["input"]:
-            continue  # an item was refused, which is reported by itself
+            # An item was refused, which is reported by itself.
+            continue
         line, path = tree.find(detail["loc"])
         if detail["type"] == "missing":
             path = (*path, detail["loc"][-1])

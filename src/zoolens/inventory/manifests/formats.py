@@ -142,7 +142,8 @@ def _by_content(path: Path, guess: str | None) -> str | None:
         return "keras-h5"
     if head.startswith(b"PK"):
         return _zip_format(path, guess)
-    if guess in {"torchscript", "torch-export", "keras"}:  # archives by definition; this is an old pickle or nothing
+    # Archives by definition; this is an old pickle or nothing.
+    if guess in {"torchscript", "torch-export", "keras"}:
         return "torch-state-dict" if head.startswith(b"\x80") else None
     if guess == "openvino-ir":
         return guess if head.lstrip(b"\xef\xbb\xbf").startswith(b"<") else None

@@ -80,7 +80,8 @@ class Guesses:
             return "NHW"
         if len(shape) != 4:
             return None
-        if _grey_and_not_square(shape):  # 49×10×1 is audio far more often than a picture
+        # 49×10×1 is audio far more often than a picture.
+        if _grey_and_not_square(shape):
             self.said.append("the input may be audio features or a grey image that is not square: it is an array")
             return None
         first, last = shape[1] in _IMAGE_CHANNELS, shape[3] in _IMAGE_CHANNELS

@@ -116,7 +116,8 @@ def fingerprint_of_dump(manifest: Mapping[str, Any], asset: Mapping[str, Any], d
     """Returns the model's fingerprint from a stored manifest and from digests of files that may be gone."""
     asset_part = {name: asset.get(name) for name in ("format", "architecture")}
     manifest_part = {name: manifest.get(name) for name in ("inputs", "outputs", "code")}
-    came_later = [("decoder", DEFAULT_DECODER), ("tokenizer", None)]  # models measured before keep their runs
+    # Models measured before keep their runs.
+    came_later = [("decoder", DEFAULT_DECODER), ("tokenizer", None)]
     manifest_part["inputs"] = [
         {name: value for name, value in declared.items() if (name, value) not in came_later}
         for declared in manifest_part["inputs"] or ()
@@ -138,7 +139,8 @@ def _file_presence(file: AssetFile, folder: Path | None) -> Presence:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a name too long, a folder that may not be entered
+    except OSError:
+        # A name too long, a folder that may not be entered.
         return False
 
 
@@ -159,7 +161,8 @@ def _inside_folder(location: str, folder: Path | None) -> Path:
 def _absolute(location: str) -> Path:
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
-        if SECRET_NAME.search(name):  # it would end up in messages and in the store
+        # It would end up in messages and in the store.
+        if SECRET_NAME.search(name):
             raise AssetError(f"{location} uses the variable {name}, whose name looks like that of a secret.")
         if not os.environ.get(name):
             raise AssetError(f"{location} needs the environment variable {name}, which is not set.")
@@ -174,7 +177,8 @@ def _absolute(location: str) -> Path:
 def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
-    except (OSError, ValueError, RuntimeError) as error:  # a null character, a name too long, links in a circle
+    except (OSError, ValueError, RuntimeError) as error:
+        # A null character, a name too long, links in a circle.
         raise AssetError(f"{str(path)[:200]!r} is not a path that can be followed.", hint="Correct it.") from error
 
 
@@ -211,7 +215,8 @@ def recorded_files(distribution: str) -> frozenset[str] | None:
 
 
 def _module_roots(name: str) -> list[Path]:
-    if not name.isidentifier():  # find_spec would import the parent of a dotted name
+    # find_spec would import the parent of a dotted name.
+    if not name.isidentifier():
         return []
     try:
         spec = importlib.util.find_spec(name)

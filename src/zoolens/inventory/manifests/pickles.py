@@ -46,7 +46,8 @@ def pickled_class(path: Path) -> str | None:
         with open_archive(path) as archive:
             names = archive.namelist()
             inner = {name.partition("/")[2]: name for name in names}
-            if "data.pkl" not in inner or "constants.pkl" in inner:  # TorchScript has both, and is read otherwise
+            # TorchScript has both, and is read otherwise.
+            if "data.pkl" not in inner or "constants.pkl" in inner:
                 return None
             with open_entry(archive, inner["data.pkl"]) as pickled:
                 return _first_object(_Bounded(pickled), 1)

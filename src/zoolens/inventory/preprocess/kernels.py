@@ -50,7 +50,8 @@ _KERNELS: Final[dict[str, tuple[Callable[[_Real], _Real], int]]] = {  # with the
 def nearest(given: int, wanted: int, library: str) -> NDArray[np.intp]:
     """Index of the input each output copies. torch and OpenCV take the corner of the output pixel, TF its centre."""
     if library == "opencv":
-        positions = np.arange(wanted) * (1 / (wanted / given))  # not given / wanted: the last bit decides
+        # Not given / wanted: the last bit decides.
+        positions = np.arange(wanted) * (1 / (wanted / given))
     else:
         scale = np.float32(given) / np.float32(wanted)
         start = np.float32(0.5 if library == "tensorflow" else 0.0)

@@ -79,7 +79,8 @@ def build_scores(
 
 def remaining_columns(output: Output, given: int) -> int:
     """How many classes the declared steps leave of the numbers that a network gives for each input."""
-    columns = max(given, 2)  # a single score is that of the second of two classes
+    # A single score is that of the second of two classes.
+    columns = max(given, 2)
     for step in output.postprocess:
         if isinstance(step, DropLeading):
             columns -= step.count
@@ -142,7 +143,8 @@ def _relocated_labels(output: Output, source: Path, target: Path) -> Output:
 
 def softmax(logits: Array, temperature: float = 1.0) -> Scores:
     scaled = np.asarray(logits, np.float32) / np.float32(temperature)
-    with np.errstate(invalid="ignore"):  # inf − inf: the NaN is what the caller counts
+    # inf − inf: the NaN is what the caller counts.
+    with np.errstate(invalid="ignore"):
         powers: Scores = np.exp(scaled - scaled.max(axis=1, keepdims=True))
         powers /= powers.sum(axis=1, keepdims=True)
     return powers
@@ -298,7 +300,8 @@ def _label_mapper(mapping: dict[int, int], at_least: int) -> Callable[[Scores], 
             arranged[:, targets] = values[:, sources]
             return arranged
         for source, target in pairs:
-            arranged[:, target] += values[:, source]  # several outputs may stand for one class
+            # Several outputs may stand for one class.
+            arranged[:, target] += values[:, source]
         return arranged
 
     return arrange

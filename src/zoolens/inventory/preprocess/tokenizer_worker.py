@@ -20,7 +20,8 @@ _PADS: Final = ("[PAD]", "<pad>", "<PAD>", "<|pad|>")
 
 
 def main(settings: Mapping[str, Any], began_ns: int) -> None:
-    import tokenizers  # all of it is read now: the sandbox hides what comes later
+    # All of it is read now: the sandbox hides what comes later.
+    import tokenizers
 
     service = Service(settings, began_ns)
     worker = _Tokenizer(service, tokenizers.Tokenizer)

@@ -57,7 +57,8 @@ class Package(Clause):
 
     def failure(self, runtime: Runtime, machine: Machine, installed: Mapping[str, str]) -> str | None:
         version = installed.get(self.name)
-        if self.name == runtime.name and version is None:  # tensorflow may come from the package tensorflow-cpu
+        # tensorflow may come from the package tensorflow-cpu.
+        if self.name == runtime.name and version is None:
             version = next((installed[name] for name in _own(runtime) if name in installed), None)
         elif self.name not in (runtime.name, *_own(runtime)) and self.name in _runtime_packages():
             return f"{self.text} asks for another runtime than {runtime.name}"
@@ -212,7 +213,8 @@ def _runtime_packages() -> frozenset[str]:
     for name in plugins.names(plugins.RUNTIMES):
         try:
             packages |= {name, *_own(plugins.load(plugins.RUNTIMES, name)())[:1]}
-        except ZoolensError:  # a broken plug-in concerns us only when it is used
+        except ZoolensError:
+            # A broken plug-in concerns us only when it is used.
             packages.add(name)
     return frozenset(packages)
 

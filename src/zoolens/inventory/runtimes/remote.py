@@ -76,7 +76,8 @@ class Remote(Runtime):
         super().__init__(str(parse_address(address)) if address else "")
 
     def load_library(self) -> Any:
-        return None  # HTTP is in Python's own library; a gRPC address says what it needs when it is used
+        # HTTP is in Python's own library; a gRPC address says what it needs when it is used.
+        return None
 
     def version(self) -> str | None:
         if not self.address:
@@ -216,7 +217,8 @@ def probe(session: RemoteSession) -> dict[str, Any] | None:
             session.predict({spec.name: _noise(spec, random) for spec in session.inputs})
             for _ in range(1 if free else _PROBES)
         ]
-    except ZoolensError:  # a server that stumbles over noise may still answer what it is made for
+    except ZoolensError:
+        # A server that stumbles over noise may still answer what it is made for.
         return None
     places = {}
     for spec in session.outputs:

@@ -45,5 +45,6 @@ def installed_runtimes() -> list[str]:
 def _needs_address(name: str) -> bool:
     try:
         return plugins.load(plugins.RUNTIMES, name).addressed is not None
-    except (ZoolensError, AttributeError):  # whoever uses it is told what is wrong with it
+    except (ZoolensError, AttributeError):
+        # Whoever uses it gets an error that says what is wrong.
         return False

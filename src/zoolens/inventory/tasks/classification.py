@@ -35,7 +35,8 @@ class Classification(Task):
             "top": pa.list_(pa.int32(), -1),  # best classes, best first
             "score": pa.list_(pa.float32(), -1),  # their probabilities
             **of_labels,
-            "sum_squares": pa.float32(),  # of all probabilities: what the Brier score needs
+            # Over all probabilities: the Brier score needs it.
+            "sum_squares": pa.float32(),
         }
 
     def keep(self, values: NDArray[np.float32], labels: NDArray[Any] | None) -> Mapping[str, NDArray[Any]]:

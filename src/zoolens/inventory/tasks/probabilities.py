@@ -61,7 +61,8 @@ def _same_bits(a: Answers, b: Answers) -> NDArray[np.bool_]:
 def _kept(answers: Answers) -> _Kept:
     top = column(answers, "top")
     k = top.shape[1]
-    width = k if k < TOP else answers.width  # fewer than were asked for: these are all
+    # Fewer than were asked for: these are all.
+    width = k if k < TOP else answers.width
     score = column(answers, "score").astype(np.float64)
     total = column(answers, "sum_squares").astype(np.float64)
     rounding = ((width or MOST_CLASSES) + 2) * UNIT_ROUNDOFF * total
@@ -74,7 +75,8 @@ def _kept(answers: Answers) -> _Kept:
 
 
 def _squared(a: _Kept, b: _Kept, common: NDArray[np.bool_]) -> tuple[Array, Array]:
-    beside = np.einsum("njk,nk->nj", common, b.score)  # q's score of each class that p has kept, where q kept it too
+    # q's score of each class that p has kept, where q kept it too.
+    beside = np.einsum("njk,nk->nj", common, b.score)
     shared_a, shared_b = common.any(axis=2), common.any(axis=1)
     known = np.where(shared_a, (a.score - beside) ** 2, 0).sum(axis=1)
     only_a, only_b = np.where(shared_a, 0, a.score), np.where(shared_b, 0, b.score)

@@ -71,7 +71,8 @@ class FolderZoo(Zoo):
             return Entry(self.name, manifest, weights_of(manifest, path.parent), path.parent)
         except ZoolensError as error:
             self._problems.append(str(error))
-        except Exception as error:  # a stranger's file that nobody foresaw must not hide the models beside it
+        except Exception as error:
+            # A stranger's file that nobody foresaw must not hide the models beside it.
             self._problems.append(f"{path} cannot be read as a manifest: {type(error).__name__}: {first_line(error)}")
         return None
 
@@ -84,7 +85,8 @@ class FolderZoo(Zoo):
         except ZoolensError as error:
             self._problems.append(str(error))
             return None
-        if files["model"] != path:  # the other half of a pair speaks for both
+        # The other half of a pair speaks for both.
+        if files["model"] != path:
             return None
         locations = {role: file.relative_to(root).as_posix() for role, file in files.items()}
         manifest = undescribed(path.relative_to(root).as_posix(), format_, locations)

@@ -208,7 +208,8 @@ def _save(path: Path, entries: list[Entry]) -> None:
     try:
         with replaced_file(path) as file:
             file.write(json.dumps(rows).encode())
-    except OSError as error:  # a read-only cache makes the next listing slower, no more
+    except OSError as error:
+        # A read-only cache makes the next listing slower, no more.
         _log.debug("The catalogue cannot be cached: %s", error)
 
 

@@ -51,4 +51,5 @@ def _steps(size: int) -> Iterator[Step]:
     """The package's evaluation parser with its default configuration."""
     yield CenterCrop(op="center_crop", fraction=0.875)
     yield Resize(op="resize", size=(size, size), library="tensorflow")
-    yield IMAGENET_NORMALIZE  # as official.vision.ops.preprocess_ops has it
+    # As official.vision.ops.preprocess_ops has it.
+    yield IMAGENET_NORMALIZE

@@ -163,7 +163,8 @@ def _output(row: _Row, port: list[Any]) -> Output:
 
 def _dtype(kind: str) -> Any:
     dtype = _DTYPES.get(kind, kind)
-    return dtype if dtype in _KNOWN_DTYPES else "uint8"  # seq(tensor(uint8)): one preprocessing graph
+    # seq(tensor(uint8)): one preprocessing graph.
+    return dtype if dtype in _KNOWN_DTYPES else "uint8"
 
 
 def _claims(row: _Row) -> Iterator[Claim]:

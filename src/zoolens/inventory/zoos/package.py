@@ -64,7 +64,8 @@ class PackageZoo(Zoo):
 def _is_model(path: PurePosixPath) -> bool:
     if path.suffix not in _MODELS or _TEST_FOLDERS & set(path.parts) or ".." in path.parts:
         return False
-    return len(path.parts) > 1  # a .pth beside the packages extends sys.path
+    # A .pth beside the packages extends sys.path.
+    return len(path.parts) > 1
 
 
 def _bare(distribution: str, path: PurePosixPath, files: list[str]) -> Entry | None:

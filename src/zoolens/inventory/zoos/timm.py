@@ -70,7 +70,8 @@ def _references(config: Any) -> tuple[str, ...]:
 def _assets(name: str, config: Any) -> Iterator[Asset]:
     """The hub's safetensors, and torch's own download where its name carries the digest we verify it by."""
     if config.custom_load:
-        return  # weights in a layout of their own (.npz): nothing zoolens could load
+        # Weights in a layout of their own (.npz): nothing zoolens could load.
+        return
     build = Architecture(library="timm", name=name)
     if config.hf_hub_id:
         filename = config.hf_hub_filename or "model.safetensors"

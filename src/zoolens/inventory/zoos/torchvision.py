@@ -35,7 +35,8 @@ class TorchvisionZoo(Zoo):
     extra: ClassVar[str | None] = "torchvision"
 
     def state(self) -> str:
-        return "with detectors and segmenters"  # listings that were kept before these were listed are not used
+        # Listings that were kept before these were listed are not used.
+        return "with detectors and segmenters"
 
     def entries(self, search: str | None = None) -> Iterator[Entry]:
         models = import_torchvision(with_compiler=False).models
@@ -101,7 +102,8 @@ def _asset(architecture: str, url: str) -> Asset:
 
 
 def _input(transforms: Any) -> Input:
-    if not hasattr(transforms, "resize_size"):  # detectors resize and normalise within the network
+    # Detectors resize and normalise within the network.
+    if not hasattr(transforms, "resize_size"):
         return Input(shape=(None, 3, None, None), preprocess=(Normalize(op="normalize", scale=1 / 255),))
     resize = Resize(
         op="resize",

@@ -28,7 +28,8 @@ class TransformersZoo(Zoo):
 
     def entries(self, search: str | None = None) -> Iterator[Entry]:
         with suppress(ImportError):
-            import_torchvision(with_compiler=False)  # transformers imports it where it is installed
+            # transformers imports it where it is installed.
+            import_torchvision(with_compiler=False)
         from transformers import CONFIG_MAPPING
         from transformers.models.auto import modeling_auto
 

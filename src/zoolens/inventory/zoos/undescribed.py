@@ -47,7 +47,8 @@ def local_files(manifest: Manifest, folder: Path | None) -> set[Path]:
     for file in (file for asset in manifest.assets for file in asset.files):
         try:
             path = locate(file, folder)
-        except AssetError:  # absent or outside: `zoolens manifest validate` explains it
+        except AssetError:
+            # Absent or outside: `zoolens manifest validate` explains it.
             continue
         if path is not None:
             files.add(path)

@@ -23,7 +23,8 @@ class _Chosen:
         self._executor = where if isinstance(where, Executor) else None
         self._lock = threading.Lock()
         if isinstance(where, str):
-            _kind(where)  # an unknown name is an error at once, not after minutes of work
+            # An unknown name is an error at once, not after minutes of work.
+            _kind(where)
 
     def executor(self) -> Executor:
         with self._lock:

@@ -48,10 +48,12 @@ class RayExecutor(Executor):
         own = {} if where else {"num_cpus": available_cores(), "include_dashboard": False}
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what keeps us from the cluster is said below
+                # What keeps us from the cluster is said below.
+                warnings.simplefilter("ignore")
                 # "local": not a cluster that somebody else happens to have started on this machine
                 ray.init(address=where or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
-        except Exception as error:  # Ray raises nearly anything: connection, version and value errors
+        except Exception as error:
+            # Ray raises nearly anything: connection, version and value errors.
             raise ZoolensError(
                 f"The Ray cluster{f' at {where}' if where else ''} cannot be used: {first_line(error).rstrip('.')}.",
                 hint="Is it running, with the same versions of Python and Ray?",
@@ -106,7 +108,8 @@ def _translated(answer: Future[Any]) -> Future[Any]:
             translated.set_result(outcome_of(done.result()))
         except ZoolensError as error:
             translated.set_exception(error)
-        except BaseException as error:  # Ray's own: a node was lost too often, or lacks zoolens
+        except BaseException as error:
+            # Ray's own: a node was lost too often, or lacks zoolens.
             translated.set_exception(lost("Ray", error))
 
     answer.add_done_callback(settle)

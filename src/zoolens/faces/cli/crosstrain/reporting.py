@@ -60,7 +60,8 @@ def report(names: tuple[str, ...], output: Path, labels: Path | None, store: str
             reported = report_study(opened, name, place, labels=truth)
             _print(reported)
             written[place.name] = reported.study
-            paper = reported.paper or paper  # it is about all published studies of the store
+            # It is about all published studies of the store.
+            paper = reported.paper or paper
     if not can_draw():
         click.echo("The charts are in the page; as PNG too after: pip install 'zoolens[reports]'", err=True)
     if len(written) > 1:

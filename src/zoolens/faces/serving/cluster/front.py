@@ -82,7 +82,8 @@ class ClusterPlane:
             await asyncio.sleep(_EVERY)
             try:
                 await self.look()
-            except Exception as error:  # of the cluster: its controller is being started again
+            except Exception as error:
+                # An error of the cluster: its controller is being restarted.
                 log.warning("the controller cannot be asked: %s", first_line(error))
 
     @property

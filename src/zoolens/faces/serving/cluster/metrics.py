@@ -72,7 +72,8 @@ class ClusterMetrics:
 
     def refused(self, request: InferRequest, error: ServingError) -> None:
         known = self.plane is not None and self.plane.serves(request.model)
-        name = request.model if known else ""  # names that a client makes up would grow without end
+        # Names that a client makes up would grow without end.
+        name = request.model if known else ""
         self._outcomes[name, error.refusal.name.lower()] += 1
         self._recent.refused()
 

@@ -142,7 +142,8 @@ async def running_on_ray(
     chosen = cluster or RaySettings()
     specs = absolute_models(request.models)
     for spec in specs:
-        find(spec.model.partition("=")[2] or spec.model)  # an unknown name is reported before a cluster is started
+        # An unknown name is reported before a cluster is started.
+        find(spec.model.partition("=")[2] or spec.model)
     plan = ClusterPlan(
         models=specs,
         services=read_service_files(request.services),
@@ -213,7 +214,8 @@ def _deploy(application: str, plan: ClusterPlan, chosen: RaySettings, drain_seco
 def _delete(application: str) -> None:
     try:
         _ray_serve().delete(application)
-    except Exception as error:  # the cluster is gone, and with it what is to be deleted
+    except Exception as error:
+        # The cluster is gone, and with it what is to be deleted.
         log.warning("the application %s cannot be deleted: %s", application, first_line(error))
 
 
@@ -277,7 +279,8 @@ def _labeller(handle: Any) -> Any:
         responses = handle.broadcast("feedback", model, dict(labels))
         try:
             answers: list[int | RefusedRequest] = await responses.results_async(timeout_s=_ALL)
-        except Exception as error:  # Ray raises nearly anything where a replica is lost
+        except Exception as error:
+            # Ray raises nearly anything where a replica is lost.
             raise ServingError(
                 Refusal.UNAVAILABLE,
                 f"Not every replica has taken the labels: {first_line(error).rstrip('.')}.",

@@ -86,7 +86,8 @@ class Replica:
     async def infer(self, request: InferRequest) -> InferResponse:
         if self._problem or self._plane is None:
             raise ServingError(Refusal.UNAVAILABLE, self._problem or "The replica is starting.")
-        with trusting(self._plan.trust):  # a model that was closed to save memory may be opened again for it
+        # A model that was closed to save memory may be opened again for it.
+        with trusting(self._plan.trust):
             return await self._plane.infer(request)
 
     async def feedback(self, model: str, labels: Mapping[str, Any]) -> int:
@@ -109,7 +110,8 @@ class Replica:
 
     async def flush(self) -> None:
         """Tell the controller all that it does not know yet, before both of them end."""
-        await asyncio.sleep(0)  # what was answered just now is reported in a moment
+        # What was answered just now is reported in a moment.
+        await asyncio.sleep(0)
         for service in self._hosted.values():
             service.write_counts()
         await self._report()
@@ -162,7 +164,8 @@ class Replica:
             newest = await asyncio.wait_for(self._control.report(self._state(events)), _PATIENCE)
             events = []
             await self._take_ladders(newest)
-        except Exception as error:  # of the cluster: its controller is restarted, or its machine is lost
+        except Exception as error:
+            # An error of the cluster: its controller is restarted, or its machine is lost.
             self._events.extendleft(reversed(events))
             log.warning("replica %s does not reach the controller: %s", self._name, first_line(error))
 

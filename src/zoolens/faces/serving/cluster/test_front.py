@@ -266,7 +266,7 @@ def test_numbers_of_replicas(text, count):
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "4:1", "1:", ":2", "two", "1:2:3"])
 def test_what_is_no_number_of_replicas(text):
-    with pytest.raises(ZoolensError, match="no number of replicas"):
+    with pytest.raises(ZoolensError, match="not a number of replicas"):
         ReplicaCount.parse(text)
 
 

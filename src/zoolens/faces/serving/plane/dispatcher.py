@@ -107,7 +107,8 @@ class Dispatcher:
             self._queue.take(pending)
         try:
             return self._send(batch, available, now)
-        except Exception as error:  # otherwise these requests would wait for ever
+        except Exception as error:
+            # Otherwise these requests would wait for ever.
             log.exception("a batch of %s cannot be started", self._ladder.name)
             refused = unforeseen(self._ladder.name, error)
             for pending in batch:
@@ -118,7 +119,8 @@ class Dispatcher:
         """No tier that these requests accept can run: open one, or say why that cannot be; as `_try`."""
         states = [self._ladder.rungs[place] for place in sorted(line[0].allowed)]
         if any(state.slot.loading is not None or state.slot.ready for state in states):
-            return NEVER  # it is being opened, or its worker is being restarted
+            # It is being opened, or its worker is being restarted.
+            return NEVER
         hopeful = [state for state in states if state.slot.may_open]
         if hopeful:
             fitting = [state for state in hopeful if self._pool.may_fit(state.rung.memory_bytes)]
@@ -129,7 +131,8 @@ class Dispatcher:
             allowed = self._ladder.accepted(pending.request)
             if allowed == pending.allowed:
                 self._fail(pending, error)
-            else:  # it was routed to a model that has failed meanwhile: others may answer it
+            else:
+                # It was routed to a model that has failed meanwhile: others may answer it.
                 self._queue.take(pending)
                 pending.allowed = allowed
                 self._queue.add(pending)
@@ -143,7 +146,8 @@ class Dispatcher:
             self._pool.preload(ladder.rungs[place].slot)
         place = choice.rung
         failed = ladder.missing_before(place, allowed)
-        if failed is not None:  # it is tried again now and then, whatever the policy preloads
+        # It is tried again now and then, whatever the policy preloads.
+        if failed is not None:
             self._pool.preload(failed.slot)
         if place not in available or place not in allowed:
             if place in allowed:
@@ -152,7 +156,8 @@ class Dispatcher:
         state = ladder.rungs[place]
         model = state.slot.model
         instance = None if model is None else model.idle_instance()
-        if model is None or instance is None:  # another endpoint or a shadow uses it, for as long as one batch takes
+        # Another endpoint or a shadow uses it, for as long as one batch takes.
+        if model is None or instance is None:
             self._queue.put_back(batch)
             return NEVER
         together = first_requests(batch, min(choice.batch or model.verdict.rows, model.verdict.rows))
@@ -202,7 +207,8 @@ class Dispatcher:
         )
         try:
             return ladder.policy.choose(situation), situation
-        except Exception:  # of a plug-in: its requests must not be lost
+        except Exception:
+            # An error of a plug-in: its requests must not be lost.
             log.exception("the policy %s failed", ladder.policy.name)
             return Choice(min(available & allowed), "The policy failed."), situation
 

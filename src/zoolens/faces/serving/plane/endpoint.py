@@ -59,7 +59,8 @@ class Endpoint:
         self._pool = pool
         self._labels = spec.labels
         self._loop = asyncio.get_running_loop()
-        self._checked: ModelSignature | None = None  # that the requests which wait were held against
+        # The limit that waiting requests were compared with.
+        self._checked: ModelSignature | None = None
         self._ladder = ServedLadder(spec, slots, self._dispatch)
         self._flights = Flights(pool.converters, self._landed)
         self._admission = Admission(self.name, self.queue, self._flights, self.settings)
@@ -249,7 +250,8 @@ class Endpoint:
     def _landed(self, flight: Flight, outcome: BatchOutcome) -> None:
         try:
             self._deliver(flight, outcome)
-        except Exception as error:  # otherwise its requests would wait for ever
+        except Exception as error:
+            # Otherwise its requests would wait for ever.
             log.exception("the answers of %s cannot be delivered", self.name)
             for pending in flight.pendings:
                 self._fail(pending, unforeseen(self.name, error))
@@ -284,7 +286,8 @@ class Endpoint:
         others_wait = self.queue.requests > 0
         if others_wait:
             self._ladder.served(state, flight.rows, outcome.seconds)
-            self._dispatch()  # the worker need not wait until all answers are written
+            # The worker need not wait until all answers are written.
+            self._dispatch()
         answered: list[Pending] = []
         answered_ns = time.perf_counter_ns()
         shared = len(flight.pendings) > 1

@@ -176,13 +176,15 @@ class Flights:
             return await self._loop.run_in_executor(self._executor, convert, tensors)
         except ZoolensError:
             raise
-        except Exception as error:  # otherwise its requests would wait for ever
+        except Exception as error:
+            # Otherwise its requests would wait for ever.
             log.exception("an adapter failed")
             raise UnexpectedError(f"Its tensors could not be converted: {first_line(error)}") from error
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work)
-        self._tasks.add(task)  # the loop alone would let it be collected
+        # The loop alone would let it be collected.
+        self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 

@@ -106,7 +106,8 @@ class Instance:
         became of it."""
         assert self.idle or self._reserved, "the instance is not idle"
         self.idle = self._reserved = False
-        if self._session is None:  # it died while the inputs were being made
+        # It died while the inputs were being made.
+        if self._session is None:
             error = WorkerError(f"{self.title} ended before it was asked.")
             self._loop.call_soon(done, BatchOutcome(None, error, worker_lost=True))
             return
@@ -114,10 +115,12 @@ class Instance:
         self._given_ns = self._sent_ns = time.perf_counter_ns()
         try:
             self._session.hand_over(parts)
-        except ZoolensError as error:  # these tensors cannot be handed over, which is no fault of the worker
+        except ZoolensError as error:
+            # These tensors cannot be handed over, which is no fault of the worker.
             self._loop.call_soon(self._finish, None, error)
             return
-        except Exception as error:  # the worker has gone, or memory is short: the batch must not be forgotten
+        except Exception as error:
+            # The worker has gone, or memory is short: the batch must not be forgotten.
             self._lose(error)
             return
         self._sent_ns = time.perf_counter_ns()
@@ -230,7 +233,8 @@ class Instance:
             except asyncio.CancelledError:
                 opening.add_done_callback(self._close_unused)
                 raise
-            except Exception as problem:  # whatever it is, the requests that wait must hear of it
+            except Exception as problem:
+                # Whatever it is, the requests that wait must hear of it.
                 reason = unexpected(problem, f"{self.title} cannot be started again")
                 continue
             self.restarts += 1

@@ -142,7 +142,8 @@ class WarmPool:
             except ZoolensError:
                 self._retire(new)
                 raise
-            if slot.model is not None:  # it may have been closed meanwhile, to save memory
+            # It may have been closed meanwhile, to save memory.
+            if slot.model is not None:
                 self._retire(slot.model)
             self._install(slot, new)
             slot.tell()
@@ -160,7 +161,8 @@ class WarmPool:
             if slot.loading is not None:
                 slot.loading.cancel()
                 await asyncio.wait([slot.loading])
-                slot.loading = None  # a task that is cancelled before it began cleans up nothing
+                # A task that is cancelled before it began cleans up nothing.
+                slot.loading = None
             model, slot.model = slot.model, None
             slot.error = slot.signature = slot.stamps = None
             if model is not None:
@@ -235,7 +237,8 @@ class WarmPool:
                 self._retire(model)
                 raise
             self._install(slot, model)
-        except Exception as error:  # whatever it is, the requests that wait must hear of it
+        except Exception as error:
+            # Whatever it is, the requests that wait must hear of it.
             slot.error = unexpected(error, f"Model {slot.key.spec.model} cannot be opened")
             slot.retry_at = time.monotonic() + _BEFORE_RETRY
             log.warning("model %s cannot be opened: %s", slot.key.spec.model, slot.error)

@@ -125,7 +125,8 @@ class _Trial:
         while size > few:
             try:
                 problem = self._contradiction(size)
-            except ZoolensError as error:  # also where its process died: it may need more memory than there is
+            except ZoolensError as error:
+                # Also where its process died: it may need more memory than there is.
                 return self._limited(few, f"It does not run a batch of {size}: {error}", spoilt=True)
             if problem is None:
                 break
@@ -236,7 +237,8 @@ def _differs(alone: Tensor, in_batch: Tensor, spec: TensorSpec) -> bool:
     if alone.shape != in_batch.shape:
         return True
     if alone.dtype.kind != "f":
-        step = 1 if spec.quantised else 0  # half a step of rounding may fall to either side
+        # Half a step of rounding may fall to either side.
+        step = 1 if spec.quantised else 0
         return _difference(alone, in_batch) > step
     largest = float(np.abs(alone).max(initial=0.0))
     tolerance = _TOLERANCE.get(str(alone.dtype), _ROUNDING) * max(largest, 1e-6)

@@ -52,7 +52,8 @@ class Pending:
             self.timer.cancel()
         try:
             done(result)
-        except Exception:  # of whoever takes it: the other requests of its batch must get theirs
+        except Exception:
+            # An error of whoever takes it: the other requests of its batch must get theirs.
             log.exception("an answer could not be handed over")
 
     def forget(self) -> None:

@@ -117,7 +117,8 @@ class ServedLadder:
         if state.place in self.choosable and self.rungs[state.place] is state:  # the ladder may have been replaced
             try:
                 self.policy.served(state.place, rows, seconds)
-            except Exception:  # of a plug-in: the answers are there all the same
+            except Exception:
+                # An error of a plug-in: the answers are there all the same.
                 log.exception("the policy %s failed", self.policy.name)
 
 

@@ -117,7 +117,7 @@ def test_one_request_on_which_the_model_fails_does_not_spoil_the_others_of_its_b
             assert answers[0].outputs
             assert answers[2].outputs
             assert refusal(answers[1]) is Refusal.INTERNAL
-            assert "as it was told to" in str(answers[1])
+            assert "as it was configured to" in str(answers[1])
             assert worker(plane).restarts == 0
 
     asyncio.run(serve())

@@ -126,7 +126,7 @@ def test_batching_can_be_switched_off_and_forced():
     scaled = Computed(lambda x, call: x / np.abs(x).max())
     assert not probe(Computed(lambda x, call: x), "off", 64).batched
     assert probe(scaled, "force", 64).rows == 64
-    assert "nobody checked" in probe(scaled, "force", 64).reason
+    assert "was not checked" in probe(scaled, "force", 64).reason
     assert not probe(Computed(lambda x, call: x, shape=(1, 4)), "force", 64).batched
 
 

@@ -120,7 +120,8 @@ class Latency(Policy):
         self._rate = None
         rates, now = self._rates, situation.now
         if len(rates) > 1 and now - rates[-2][0] < self._set.hold / _RATES:
-            rates.pop()  # the newest sample stands for the time since the one before
+            # The newest sample stands for the time since the one before.
+            rates.pop()
         rates.append((now, situation.arrival_rate))
         while len(rates) > 1 and rates[1][0] <= now - self._set.hold:
             rates.popleft()
@@ -157,7 +158,8 @@ class Latency(Policy):
         self._inputs_each += 0.1 * (_unit(situation) - self._inputs_each)
         self._note_rate(situation)
         usable = sorted(situation.loaded & situation.allowed) or sorted(situation.allowed)
-        if self._level is None:  # also the first choice on a ladder that was refreshed
+        # Also the first choice on a ladder that was refreshed.
+        if self._level is None:
             self._level = situation.current if situation.current in usable else usable[0]
         restricted = len(situation.allowed) < len(self.ladder.rungs)
         if restricted and self._level not in situation.allowed:
@@ -260,7 +262,8 @@ class Latency(Policy):
         return tuple(place for place in existing if place not in situation.loaded)
 
     def _why_down(self, level: int, chosen: int, usable: list[int], situation: Situation) -> str:
-        used = self._planned(level, usable, situation).used  # finite: where no time is left, no tier keeps the promise
+        # Finite: where no time is left, no tier keeps the promise.
+        used = self._planned(level, usable, situation).used
         return (
             f"With {situation.waiting} waiting, {self._name(level)} would use {used:.0%} of the time left; "
             f"{self._name(chosen)} keeps {self._promise}."

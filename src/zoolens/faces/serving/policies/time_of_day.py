@@ -186,7 +186,8 @@ class TimeOfDay(Policy):
         if self._period_ends is None or situation.now >= self._period_ends:
             self._period_ends, self._spent = situation.now + budget.per, 0.0
         left = max(0.0, budget.amount - self._spent)
-        pace = left / (self._period_ends - situation.now)  # what may be spent in a second until the period ends
+        # What may be spent in a second until the period ends.
+        pace = left / (self._period_ends - situation.now)
         rungs = range(len(self.ladder.rungs))
         each = max(situation.inputs_waiting, situation.waiting, 1) / max(situation.waiting, 1)
         self._inputs_each += 0.1 * (each - self._inputs_each)

@@ -96,7 +96,8 @@ def _not_compared(answer: Answer) -> Iterator[Excluded]:
     for number in np.flatnonzero(np.isnan(agreement) & clauses):
         row = view.index.rows[int(number)]
         if int(models[number]) in compared or row.runtime is None:
-            continue  # it was compared in another runtime, or nobody here has run it
+            # It was compared in another runtime, or nobody here has run it.
+            continue
         compared.add(int(models[number]))
         if row.signature:
             reason = "It has other classes than the reference, so that their answers were not compared."

@@ -94,7 +94,8 @@ def examine(run: Run, progress: Progress) -> Candidate:
         raise ZoolensError("its files or its manifest are not those that were measured.")
     manifest = job.manifest
     task = task_named(manifest.task)
-    if not task.discrete or task.graded:  # requests are compared by their classes, which agree or do not
+    # Requests are compared by their classes, which agree or do not.
+    if not task.discrete or task.graded:
         raise ZoolensError(f"its task is {manifest.task}, and services switch between classifiers only.")
     if len(manifest.inputs) != 1:
         raise ZoolensError(f"it takes {len(manifest.inputs)} inputs, and services take one.")

@@ -171,7 +171,8 @@ class EventLog:
 
     def close(self) -> None:
         """Write what is left, and stop."""
-        with contextlib.suppress(queue.Full):  # the thread has ended, for it could not write
+        # The thread has ended, for it could not write.
+        with contextlib.suppress(queue.Full):
             self._queue.put(None, timeout=_PATIENCE)
         self._thread.join(_PATIENCE)
 
@@ -195,7 +196,8 @@ class EventLog:
                     while more:
                         rows, more = self._collect()
                         self._write(store, rows)
-            except Exception as error:  # whatever it is, the store may be there again later
+            except Exception as error:
+                # Whatever it is, the store may be there again later.
                 log.warning("what happens to services cannot be recorded: %s", first_line(error))
                 rows, more = self._collect()
                 self._lost.update(service for service, _ in rows)

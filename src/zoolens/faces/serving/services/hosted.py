@@ -66,7 +66,8 @@ class HostedService:
         self._policy = built.new_policy()
         self.comparisons = LiveComparisons(name, built, self._ask, self._promise_violated, seed)
         self._uncounted: dict[tuple[str, str], tuple[int, int]] = {}
-        self._left_to_policy: set[str] = set()  # models of splits that cannot answer now
+        # Models of splits that cannot answer now.
+        self._left_to_policy: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # --- the endpoint
@@ -255,7 +256,8 @@ class HostedService:
             sentence = f"Requests of the split {model} are left to the policy: it cannot answer: {problem.message}"
             self.record(ServiceEvent(EventKind.LADDER, sentence))
             log.warning("service %s: %s", self.name, sentence)
-        self._preload_if_room(state)  # tried again, not more often than every ten seconds
+        # Tried again, not more often than every ten seconds.
+        self._preload_if_room(state)
         return None
 
     async def _ask(self, wanted: tuple[str, str], inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:

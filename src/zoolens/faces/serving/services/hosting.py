@@ -101,7 +101,8 @@ async def host_services(
     await asyncio.to_thread(_check_memory_limits, defined)
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
-        thread = ThreadPoolExecutor(1, "zoolens-services")  # the store and the ladders are used in this thread alone
+        # The store and the ladders are used in this thread alone.
+        thread = ThreadPoolExecutor(1, "zoolens-services")
         stack.callback(thread.shutdown)
         opened = await loop.run_in_executor(thread, open_store, store)
         stack.push_async_callback(in_thread, thread, opened.close)
@@ -118,7 +119,8 @@ async def host_services(
         for name, built in ladders.items():
             announce(name, built)
         events = await loop.run_in_executor(thread, EventLog, store, defined)
-        stack.push_async_callback(asyncio.to_thread, events.close)  # whatever the other thread is busy with
+        # Whatever the other thread is busy with.
+        stack.push_async_callback(asyncio.to_thread, events.close)
         hosted: dict[str, HostedService] = {}
         for name, builder in builders.items():
             hosted[name] = HostedService(name, plane, ladders[name], events, seed=chosen.seed)

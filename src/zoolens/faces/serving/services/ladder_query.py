@@ -88,7 +88,8 @@ class LadderBuilder:
             place = named.place_of(service.shadow.model, "shadow", kept, extra)
             shadow = [*kept, *extra][place].rung
         self.may_time = False
-        not_judged = coverage_words(answer.verdict.coverage)  # `excluded` names each of these models, with its reason
+        # `excluded` names each of these models, with its reason.
+        not_judged = coverage_words(answer.verdict.coverage)
         told = [note for note in answer.notes if note != not_judged]
         return ServiceLadder(
             service=service,

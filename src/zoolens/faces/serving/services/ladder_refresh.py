@@ -65,7 +65,8 @@ async def refresh_ladders(
         await asyncio.sleep(every)
         try:
             news = await loop.run_in_executor(thread, watch.changed)
-        except Exception as error:  # whatever it is, the next look may succeed
+        except Exception as error:
+            # Whatever it is, the next look may succeed.
             log.warning("the store cannot be looked at: %s", first_line(error))
             continue
         for name, builder in builders.items():
@@ -84,7 +85,8 @@ async def rebuild_ladder(builder: LadderBuilder, hosted: Refreshed, thread: Exec
     try:
         built = await asyncio.get_running_loop().run_in_executor(thread, builder.build)
         hosted.replace(built, reason)
-    except Exception as error:  # whatever it is, the service goes on with what it has
+    except Exception as error:
+        # Whatever it is, the service goes on with what it has.
         problem = str(error) if isinstance(error, ZoolensError) else f"{type(error).__name__}: {first_line(error)}"
         if problem != builder.problem:
             log.warning("the ladder of the service %s stays as it was: %s", builder.name, problem)

@@ -114,7 +114,8 @@ class LiveComparisons:
         def done(outputs: Mapping[str, Tensor]) -> None:
             others = answered_classes(next(iter(outputs.values())))
             if len(others) != len(classes) or self.pairs.get(key) is not pair:
-                return  # one of the two is another model by now
+                # One of the two is another model by now.
+                return
             pair.add(classes, others, ticket)
             if entry is not None:
                 entry.others[other.model] = OtherAnswer(others, ticket)

@@ -60,7 +60,8 @@ class NamedModels:
         try:
             number = view.find(name, settings)
         except ZoolensError:
-            full_name = find(name).full_ref  # such as that of a file: the store knows it by another name
+            # Such as that of a file: the store knows it by another name.
+            full_name = find(name).full_ref
             try:
                 number = view.find(full_name, settings)
             except ZoolensError:

@@ -100,7 +100,8 @@ class Shadow:
 
     async def idle(self) -> None:
         """Wait until nothing is left to ask; for tests and for the end of an example."""
-        await asyncio.sleep(_RETRY)  # what was answered just now is offered in a moment
+        # What was answered just now is offered in a moment.
+        await asyncio.sleep(_RETRY)
         while self._buffer:
             await asyncio.sleep(_RETRY)
 
@@ -122,14 +123,16 @@ class Shadow:
             outputs, failed = None, False
             try:
                 outputs = await self._ask(question.rung, question.inputs)
-            except Exception as error:  # whatever it is, the next question may be answered
+            except Exception as error:
+                # Whatever it is, the next question may be answered.
                 failed = True
                 log.warning("%s cannot be compared on a request: %s", question.rung[0], first_line(error))
             if question not in self._buffer:
                 continue  # it was dropped meanwhile
             place = self._buffer.index(question)
             if failed:
-                self._drop(place)  # asked again, it might end the model's process once more
+                # Asked again, it might end the model's process once more.
+                self._drop(place)
             elif outputs is not None:
                 self._tell(self._take(place), outputs)
             elif time.monotonic() - question.asked > _LONGEST:

@@ -65,7 +65,7 @@ def test_the_policy_follows_from_the_objectives():
         ("services:\n  a:\n    reference: x\n    within: 1\n    batch: {delay: 1 h}", 5, "batch.delay"),
         ("services:\n  a:\n    reference: x\n    within: 1\n    batch: {size: yes}", 5, "batch.size"),
         ("services:\n  a:\n    reference: x\n    within: yes", 4, "True is not an amount: write one such as 85%"),
-        ("services:\n  a:\n    reference: x\n    within: 1\n    promise: {share: no}", 5, "False is no amount"),
+        ("services:\n  a:\n    reference: x\n    within: 1\n    promise: {share: no}", 5, "False is not an amount"),
         ("services: {}", 1, "at least 1"),
         ("- a", 1, "a mapping"),
         ("services:\n  a b:\n    reference: x\n    within: 1", 2, "should match pattern"),

@@ -48,7 +48,8 @@ async def start(plane: DataPlane, options: ServerOptions, bodies: BodyReader) ->
             ("grpc.max_receive_message_length", options.limits.body_bytes + _OVERHEAD),
             ("grpc.max_send_message_length", -1),
             ("grpc.max_metadata_size", 1 << 16),
-            ("grpc.so_reuseport", 0),  # or a second server would share the port instead of failing
+            # Otherwise a second server would share the port instead of failing.
+            ("grpc.so_reuseport", 0),
             ("grpc.max_connection_idle_ms", int(options.idle_seconds * 1000)),
             ("grpc.max_concurrent_streams", options.connections),
         ],
@@ -300,7 +301,8 @@ async def _model_ready(plane: DataPlane, request: Any) -> Any:
     except ServingError as error:
         if error.refusal is not Refusal.NOT_FOUND:
             raise
-        ready = False  # as Triton answers for a model that it does not have
+        # As Triton answers for a model that it does not have.
+        ready = False
     return message("ModelReadyResponse")(ready=ready)
 
 

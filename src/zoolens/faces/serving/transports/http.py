@@ -76,7 +76,8 @@ class Application:
             check_access(self.options, scope["path"], headers)
             head = read_head(scope["path"], headers)
             if head is None:
-                scope["app"] = self  # where there is one, Starlette raises what it would otherwise answer in plain text
+                # Where there is one, Starlette raises what it would otherwise answer in plain text.
+                scope["app"] = self
                 await self._routes(scope, body, tracked)
             else:
                 _check_method(scope)
@@ -87,7 +88,8 @@ class Application:
             await _send(send, _no_route(scope, error))
         except Exception as error:
             if began:
-                log.info("An answer was cut off: %s", error)  # its reader has gone; uvicorn closes the connection
+                # Its reader has gone; uvicorn closes the connection.
+                log.info("An answer was cut off: %s", error)
             else:
                 if not read and "expect" not in headers:
                     await _discard(body)

@@ -66,7 +66,8 @@ def read_head(path: str, headers: Mapping[str, str]) -> Head | None:
     match = INFER_PATH.fullmatch(path)
     if match is None:
         return None
-    encoding = headers.get("accept-encoding", "")  # a list is what a client could take, not what it wishes
+    # A list is what a client could take, not what it wishes.
+    encoding = headers.get("accept-encoding", "")
     length = parse_header_length(headers.get(_LENGTH_FIELD))
     return Head(match[1], match[2] or "", length, caller(headers), encoding if encoding in _COMPRESSORS else "")
 
@@ -155,7 +156,8 @@ class Inference:
             response.model,
             response.version,
             *parameters.items(),
-            *map(type, parameters.values()),  # True and 1 are equal, but written differently
+            # True and 1 are equal, but written differently.
+            *map(type, parameters.values()),
             *[(name, tensor.dtype, tensor.shape) for name, tensor in outputs.items()],
             *map(len, blobs),
         )

@@ -105,7 +105,8 @@ class LimitedConnection(HttpToolsProtocol):
         """Close a connection that has waited too long for its next request."""
         self.timeout_keep_alive_task = None
         if self._idle_since is None:
-            return  # a request is on its way or being answered
+            # A request is on its way or being answered.
+            return
         left = self._idle_since + self.timeout_keep_alive - self.loop.time()
         if left > 0:
             self.timeout_keep_alive_task = self.loop.call_later(left, self._check_idle)

@@ -74,7 +74,8 @@ class Connection(LimitedConnection):
         super().__init__(*arguments, **named)
         self._exchange: Exchange | None = None
         self._refused = False  # whatever comes now is thrown away
-        self._between = True  # the parser has seen the end of a request, and nothing of the next one
+        # The parser has seen the end of a request, and nothing of the next one.
+        self._between = True
         self._taken: tuple[Usual, Exchange] | None = None
 
     # --- the connection
@@ -100,7 +101,8 @@ class Connection(LimitedConnection):
         if exchange is None:
             super()._too_slow()
             return
-        if not exchange.missing:  # the headers of the next request are slow, and this one is still being answered
+        # The headers of the next request are slow, and this one is still being answered.
+        if not exchange.missing:
             self._start_clock(self._options.header_seconds)
             return
         self._clock = None
@@ -132,7 +134,8 @@ class Connection(LimitedConnection):
             super().data_received(data)
             if self._taken is not None and not self._refused:
                 usual, exchange = self._taken
-                if head and exchange.received == len(data) - len(head):  # the parser, too, saw the head end there
+                # The parser, too, saw the head end there.
+                if head and exchange.received == len(data) - len(head):
                     self._keep(head, usual)
             self._await_body()
         elif not self.transport.is_closing():
@@ -160,7 +163,8 @@ class Connection(LimitedConnection):
                 self._read_with(BodyReceiver(self, exchange))
 
     def _read_with(self, protocol: asyncio.BaseProtocol) -> None:
-        self.transport.pause_reading()  # how a loop reads is settled when it begins to
+        # How a loop reads is settled when it begins to.
+        self.transport.pause_reading()
         self.transport.set_protocol(protocol)
         self.transport.resume_reading()
 
@@ -189,7 +193,8 @@ class Connection(LimitedConnection):
             self.data_received(rest)
 
     def _complete_body(self, exchange: Exchange) -> None:
-        if not self._between:  # the parser has seen only the beginning of this body: another one takes its place
+        # The parser has seen only the beginning of this body: another one takes its place.
+        if not self._between:
             self.parser = httptools.HttpRequestParser(self)
             self._between = True
         self._begin(exchange)
@@ -294,7 +299,8 @@ class Connection(LimitedConnection):
         try:
             if not self.transport.is_closing():
                 self._write(answer, keep_alive=exchange.keep_alive and "Connection" not in answer.fields)
-        except (RuntimeError, OSError) as error:  # the connection broke while the answer was written
+        except (RuntimeError, OSError) as error:
+            # The connection broke while the answer was written.
             log.info("An answer was cut off: %s", error)
             self.transport.abort()
         if self.flow.write_paused:

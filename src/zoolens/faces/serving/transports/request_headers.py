@@ -61,7 +61,8 @@ def unforeseen(error: Exception) -> ServingError:
     """What a client is told when something went wrong that nobody foresaw; the log has the rest."""
     if isinstance(error, ZoolensError):
         log.error("A request failed: %s", error)
-        return ServingError(Refusal.INTERNAL, error.message)  # the hint may have paths, or what a model has printed
+        # The hint may have paths, or what a model has printed.
+        return ServingError(Refusal.INTERNAL, error.message)
     log.error("A request failed unexpectedly.", exc_info=error)
     return ServingError(Refusal.INTERNAL, "The server failed unexpectedly; its log says more.")
 

@@ -100,7 +100,8 @@ def _entries(refs: Collection[str]) -> list[Entry]:
 
 def _structures(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
-        with suppress(ZoolensError):  # its file is not here, so that nobody knows of which content it is
+        # Its file is not here, so that nobody knows of which content it is.
+        with suppress(ZoolensError):
             structure = kept_structure(entry, store=store)
             if structure is not None and structure.run is not None:
                 yield structure.run

@@ -47,7 +47,8 @@ class JobBoard:
         for folder in job_folders(self._root):
             state = folder.state
             if folder.has_server():
-                continue  # of another server, which attends to it
+                # Of another server, which attends to it.
+                continue
             if state is JobState.RUNNING:
                 self._running = folder  # of a server that was killed
             elif state is JobState.QUEUED:

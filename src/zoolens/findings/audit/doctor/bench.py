@@ -219,7 +219,8 @@ class _Kept(DatasetView):
         sample = self._samples.get(index)
         if sample is None:
             sample = self.parent.read(index)
-            if sample.value.nbytes <= self._room.bytes:  # two threads at once may keep a little more: no harm
+            # Two threads at once may keep a little more: no harm.
+            if sample.value.nbytes <= self._room.bytes:
                 self._room.bytes -= sample.value.nbytes
                 self._samples[index] = sample
         return sample

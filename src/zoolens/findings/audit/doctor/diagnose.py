@@ -134,7 +134,8 @@ def _job(entry: Entry, runtime: str | None, threads: int | None, allow_code: boo
     jobs, skipped = plan_jobs([entry], wanted, progress)
     if not jobs:
         raise ConstraintError(skipped[0].reason)
-    return min(jobs, key=lambda job: job.isolate)  # the first, but one that needs no process of its own if there is
+    # The first, but one that needs no process of its own if there is.
+    return min(jobs, key=lambda job: job.isolate)
 
 
 def _check_labels(dataset: Dataset) -> None:

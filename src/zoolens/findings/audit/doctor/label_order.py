@@ -80,7 +80,8 @@ def doubt(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis
     if hidden is None and (not guessing or mended or diagnosis.status is Status.UNDECIDED):
         return diagnosis
     sentence = _sentence(evidence, len(diagnosis.trials) - 1, len(np.unique(labels)), guessing, hidden)
-    if mended:  # by a change that happens to fit a few of the classes: it would correct one error by another
+    # It rests on a change that happens to fit a few of the classes: it would correct one error by another.
+    if mended:
         return replace(diagnosis, status=Status.SUSPICIOUS, sentence=sentence, faults=(), corrected=None)
     if diagnosis.faults:
         sentence += f" Besides: {diagnosis.sentence}"

@@ -79,7 +79,7 @@ def test_a_declared_decoder_that_is_missing_leaves_the_others_to_be_tried(noise,
 def test_pixels_and_arrays_have_no_decoder():
     dataset = ArrayDataset(np.zeros((4, 16, 16, 3), np.uint8), np.arange(4), name="pixels")
     (found,) = decoder_axis(manifest(), dataset)
-    assert (found.factor, "pixels already" in found.reason) == ("decoder", True)
+    assert (found.factor, "decoded already" in found.reason) == ("decoder", True)
     (found,) = decoder_axis(manifest(modality="array", shape=[None, 4], layout="NC"), dataset)
     assert "an array" in found.reason
 

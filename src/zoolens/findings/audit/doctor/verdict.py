@@ -97,7 +97,8 @@ class Diagnosis(Result):
 def judge(bench: VariantBench, axes: Sequence[Axis], not_swept: Sequence[NotSwept], final: Variant) -> Diagnosis:
     manifest = bench.job.manifest
     confirmation = _confirm(bench, final) if final != DECLARED else None
-    trials = _trials(bench)  # before the scores are probed, which is no trial: it cannot change top-1
+    # Before the scores are probed, which is no trial: it cannot change top-1.
+    trials = _trials(bench)
     doubled = _already_probabilities(bench, axes, final)
     confirmed = confirmation is not None and confirmation.p_value < ALPHA and confirmation.after > confirmation.before
     better = final if confirmed else DECLARED

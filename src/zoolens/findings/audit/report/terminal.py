@@ -36,7 +36,8 @@ def show(audit: Audit, console: Console, *, all_findings: bool = False) -> None:
 def _table(console: Console, title: str, columns: list[tuple[str, bool]], rows: list[list[str]]) -> None:
     if not rows:
         return
-    console.print(f"[bold]{title}[/]")  # a title of the table itself would be folded to the table's width
+    # A title of the table itself would be folded to the table's width.
+    console.print(f"[bold]{title}[/]")
     kinds = [Column(name, "number") if right else Column(name, folds=True) for name, right in columns]
     print_table(kinds, rows, console)
     console.print()

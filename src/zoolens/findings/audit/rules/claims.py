@@ -62,7 +62,8 @@ def _count(network: ZooNetwork, claim: ClaimRow, metric: str) -> Iterator[Findin
     if any(_agree(claim.value, count) for count in (ours, *_wider_counts(network, metric))):
         return
     if not network.understood and claim.value > ours:
-        return  # what is counted is a lower bound, which refutes smaller claims only
+        # What is counted is a lower bound, which refutes smaller claims only.
+        return
     name = "parameters" if metric == "parameters" else "multiply-accumulates"
     off = claim.value / ours - 1
     yield Finding(

@@ -66,7 +66,8 @@ def _finding(network: ZooNetwork, claim: ClaimRow, numbers: int, sisters: Mappin
             (source,),
             "Compare its size with others' at the same precision.",
         )
-    if network.structure.source is not None or network.known:  # it is built under that name, not read from the file
+    # It is built under that name, not read from the file.
+    if network.structure.source is not None or network.known:
         return Finding(
             "claims/file size",
             Severity.LOW,

@@ -152,7 +152,8 @@ class Search:
 
     def _right(self, positions: list[int]) -> list[int]:
         """Keep the positions whose exact value satisfies the uncertain ranges. Meant for a few positions."""
-        pick, row_at = itemgetter(0, 0, *positions), self.order.item  # of one position alone it would make no tuple
+        # Of one position alone it would make no tuple.
+        pick, row_at = itemgetter(0, 0, *positions), self.order.item
         for codes, code, filter_ in self._unsure:
             if code in pick(codes):
                 positions = [at for at in positions if codes[at] != code or filter_.admits(row_at(at))]

@@ -41,7 +41,8 @@ def score_order(score: NDArray[np.float64], *, descending: bool) -> ScoreOrder:
     keys = np.asarray(score, np.float64)
     keys = -keys if descending else keys
     known = len(keys) - int(np.count_nonzero(np.isnan(keys)))
-    rows = np.argsort(keys)[:known]  # NaN sorts last; numpy's stable sort takes six times as long as what follows
+    # NaN sorts last; numpy's stable sort takes six times as long as what follows.
+    rows = np.argsort(keys)[:known]
     ascending = keys[rows]
     firsts = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1])[:known])
     ends = np.append(firsts[1:], known)[: len(firsts)]

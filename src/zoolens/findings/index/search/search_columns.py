@@ -32,7 +32,8 @@ class Range(NamedTuple):
     open_high: bool = False
 
     def holds(self, values: Floats) -> NDArray[np.bool_]:
-        exact = values.astype(np.float64, copy=False)  # numpy would round the ends to float32 otherwise
+        # numpy would round the ends to float32 otherwise.
+        exact = values.astype(np.float64, copy=False)
         above = exact > self.low if self.open_low else exact >= self.low
         below = exact < self.high if self.open_high else exact <= self.high
         return above & below

@@ -68,7 +68,8 @@ class GrowableRows:
         if index == self._used:
             self.append(row)
             return
-        if row.dtype.itemsize > self._array.dtype.itemsize:  # a class number beyond what the others needed
+        # A class number beyond what the others needed.
+        if row.dtype.itemsize > self._array.dtype.itemsize:
             self._array = self._array.astype(row.dtype)
         self._array[index] = row
 

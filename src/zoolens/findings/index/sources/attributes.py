@@ -56,7 +56,8 @@ def _described(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Attribute]]:
 
 def _trained(run: Run) -> Iterator[tuple[str, Attribute]]:
     yield "framework", str(run.stack.identity.get("framework") or "")
-    yield "training", run.id  # trainings of one recipe share its name, and are different models
+    # Trainings of one recipe share its name, and are different models.
+    yield "training", run.id
 
 
 def _ran_in(run: Run) -> Iterator[tuple[str, Attribute]]:

@@ -65,7 +65,8 @@ def rows_from(
     """Every row that the store knows. Rows of the runs in `probes`, which are all on one dataset, have a signature.
     `cache` is a file with the rows of the last call: only rows about which something new is known are made again."""
     watcher = watcher or Silent()
-    known = run_table(store, watcher)  # first: what comes after its mark is looked at again next time
+    # First: what comes after its mark is looked at again next time.
+    known = run_table(store, watcher)
     names = stored_aliases(store)
     structures = known_structures(store, names)
     kept = None if cache is None else _kept(store, known, names, cache)
@@ -251,7 +252,8 @@ def _missing_p95(store: Store, run: Run, names: set[str]) -> Iterator[Named]:
             try:
                 samples = LatencySamples.from_table(store.table(run.id, f"latency-batch{batch}"))
             except ZoolensError:
-                continue  # the file is damaged or was not brought along
+                # The file is damaged or was not brought along.
+                continue
             for observation in latency_observations(samples, batch):
                 if observation.metric != "latency_p95" or parse_scope(observation.scope).raw:
                     continue
@@ -303,7 +305,8 @@ def _structure_figures(facts: Facts, structure: Run | None) -> Iterator[Named]:
     counted = facts.get(structure.id, ()) if structure is not None else ()
     values = {fact.name: fact.figure.value or 0.0 for fact in counted}
     unknown = values.get("unknown_operators", 0.0)
-    uncounted = values.get("uncounted_operators", unknown)  # structures of older versions do not tell them apart
+    # Structures of older versions do not distinguish them.
+    uncounted = values.get("uncounted_operators", unknown)
     bounds = {name for name in _BOUNDS if unknown} | ({"macs"} if uncounted else set())
     bounds |= {"parameters"} if values.get("graph_operators") else set()
     for fact in counted:

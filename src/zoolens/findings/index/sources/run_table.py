@@ -61,7 +61,8 @@ class KnownRuns:
 def run_table(store: Store, watcher: Progress | None = None) -> KnownRuns:
     """The table as the store is now; the last one that was asked for is kept, since a query asks more than once."""
     path = runs_path(store)
-    newest = store.newest()  # not the table's mark, which stays behind it in PostgreSQL
+    # Not the table's mark, which stays behind it in PostgreSQL.
+    newest = store.newest()
     if _last and _last[0][:2] == (path, newest):
         return _last[0][2]
     table = _read(store, path, watcher or Silent())
@@ -75,7 +76,8 @@ _last: list[tuple[Path, Newest, KnownRuns]] = []
 def _read(store: Store, path: Path, watcher: Progress) -> KnownRuns:
     kept = read_arrays(path, {})
     if kept is not None and not store.continues(Newest(*kept.details["newest"])):
-        forget_answers(store)  # a run that was measured again after a restore may have answered otherwise
+        # A run that was measured again after a restore may have answered otherwise.
+        forget_answers(store)
         kept = None
     known, before = (_table_of(()), 0) if kept is None else (_table_from(kept.arrays), int(kept.details["mark"]))
     mark, changed = store.changed_since(before)

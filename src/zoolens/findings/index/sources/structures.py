@@ -83,7 +83,8 @@ def fill_structures(store: Store, runs: Iterable[Run], progress: Progress | None
 def _is_read_here(entry: Entry) -> bool:
     try:
         return source_of(entry).environment is None
-    except ZoolensError:  # its file is gone, or a package is not installed
+    except ZoolensError:
+        # Its file is gone, or a package is not installed.
         return False
 
 

@@ -201,7 +201,8 @@ def stacked_figure_tables(parts: Sequence[FigureTable]) -> FigureTable:
     name = stacked_columns([part.name for part in parts])
     order = np.argsort(name.codes, kind="stable")  # rows are in order already
     rows = np.concatenate([part.rows + start for part, start in zip(parts, starts, strict=False)])
-    return FigureTable(  # one column after the other, since each is there twice while it is put in order
+    # One column after the other, since each is there twice while it is put in order.
+    return FigureTable(
         int(starts[-1]), rows[order], name.take(order), stacked_columns([part.unit for part in parts]).take(order),
         stacked_columns([part.source for part in parts]).take(order),
         np.concatenate([part.provenance for part in parts])[order],

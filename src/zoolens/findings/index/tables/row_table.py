@@ -49,7 +49,8 @@ class RowTable(Sequence[Row]):
     def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
         if isinstance(place, slice):
             return [self[number] for number in range(*place.indices(len(self)))]
-        row = range(len(self))[place]  # counts from the end, and refuses what is beyond it
+        # Counts from the end, and refuses what is beyond it.
+        row = range(len(self))[place]
         key, model, ref, also = (self.columns[name][row] for name in _NAMING)
         known = {name: value for name, column in self.attributes.items() if (value := column[row]) is not None}
         return Row(

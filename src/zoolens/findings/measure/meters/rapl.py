@@ -61,7 +61,8 @@ def _zones(root: Path) -> Iterator[Path]:
 
 def _package(zone: Path) -> Package | None:
     name = _text(zone / "name")
-    if not name.startswith("package"):  # psys is the whole board, and the packages with it
+    # psys is the whole board, and the packages with it.
+    if not name.startswith("package"):
         return None
     span = zone / "max_energy_range_uj"
     package = Package(name, zone / "energy_uj", _number(span) if span.exists() else 0)

@@ -24,7 +24,8 @@ _ROUNDING: Final = 1e-3  # of probabilities in half precision
 def calibration(predictions: Predictions) -> Iterator[Observation]:
     confidence = predictions.score[:, 0].astype(np.float64)
     if np.isnan(confidence).all():
-        return  # only classes were kept, as of networks that were trained here
+        # Only classes were kept, as of networks that were trained here.
+        return
     correct = predictions.correct.astype(np.float64)
     yield _calibration_error(confidence, correct)
     brier = predictions.sum_squares.astype(np.float64) - 2 * predictions.label_score + 1

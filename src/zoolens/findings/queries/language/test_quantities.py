@@ -61,7 +61,7 @@ def test_numbers_are_in_the_stores_unit_already():
         ("1,000 MB", "memory", "Write 1_000 or 1000."),
         ("70", "accuracy", "Write 70% or 0.7."),
         ("170%", "accuracy", "between 0% and 100%"),
-        ("200 MB OF REFERENCE", "memory", "MB is no share"),
+        ("200 MB OF REFERENCE", "memory", "MB is not a share"),
         ("20% OF IT", "memory", "Write OF REFERENCE"),
         ("1e400", "memory", "too large"),
         ("1e300 TB", "memory", "too large"),

@@ -64,7 +64,8 @@ class Token(NamedTuple):
 
 def tokens_of(text: str) -> list[Token]:
     """All tokens, at least one "end" behind the others."""
-    tokens, new = [], tuple.__new__  # half the time of Token(…), which is a third of parsing
+    # Half the time of Token(…), which is a third of parsing.
+    tokens, new = [], tuple.__new__
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup
         start, end = match.span(kind)  # type: ignore[arg-type]  # one of the groups has matched

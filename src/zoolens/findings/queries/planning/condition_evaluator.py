@@ -180,7 +180,8 @@ def _number(value: Attribute) -> float | None:
         return None
     try:
         number = float(value)
-    except (ValueError, OverflowError):  # a manifest may hold whole numbers of any length
+    except (ValueError, OverflowError):
+        # A manifest may hold whole numbers of any length.
         return None
     return number if math.isfinite(number) else None  # a model may be called Infinity
 

@@ -54,7 +54,8 @@ def order_scores(
         values = evaluate(order.expression, value_of, rows, functions)
         keys.append(-values if order.descending else values)
     places = np.empty(rows)
-    places[np.lexsort(keys[::-1])] = np.arange(rows)  # lexsort takes the first key last, and puts NaN at the end
+    # lexsort takes the first key last, and puts NaN at the end.
+    places[np.lexsort(keys[::-1])] = np.arange(rows)
     return -places
 
 

@@ -66,7 +66,8 @@ def make_plan(
     named = {bound.metric: view.metric(bound.metric, batch) for bound in query.on}
     _check(query, named, view)
     for name in query.show:
-        _ = view.is_attribute(name) or view.metric(name, batch)  # an error that points at it, where it is neither
+        # An error that points at it, where it is neither.
+        _ = view.is_attribute(name) or view.metric(name, batch)
     clauses = [rule for rule in (twin_rule(query, view), *as_asked, where_rule(query, view)) if rule]
     if query.exec:
         clauses += measured_rules(query, view, _figures_read(query, named, view, batch))

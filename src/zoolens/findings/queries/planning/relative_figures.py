@@ -109,7 +109,8 @@ class RelativeFigures:
         comparable = np.isfinite(self.view.agreement(self._row))
         distances = np.full(len(self.view), np.nan)
         for row in np.flatnonzero(self.candidates.rows & self.view.answered & comparable):
-            signature = self.view.index.signature(int(row))  # classes are in the dataset's order already
+            # Classes are in the dataset's order already.
+            signature = self.view.index.signature(int(row))
             distances[row] = behaviour(reference, signature, Compatibility())[0].l2.high
         return distances
 

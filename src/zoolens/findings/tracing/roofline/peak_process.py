@@ -36,7 +36,8 @@ def measured_peaks(job: Job) -> dict[str, Any]:
 
 
 def measure(threads: int) -> dict[str, Any]:
-    copies = list(_copies(threads))  # first: processes are forked while only numpy is loaded
+    # First: processes are forked while only numpy is loaded.
+    copies = list(_copies(threads))
     return {"threads": threads, "gemm": list(_gemms(threads)), "copy": copies}
 
 
@@ -78,7 +79,8 @@ def _gemm(library: str, version: str, precision: str, make: Callable[[int], Call
             break
         try:
             seconds, undisturbed = _shortest(make(size))
-        except Exception as error:  # a precision that the library or the processor does not have
+        except Exception as error:
+            # A precision that the library or the processor does not have.
             return {
                 **about,
                 "reason": f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}",

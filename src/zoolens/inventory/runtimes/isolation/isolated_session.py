@@ -257,7 +257,8 @@ class IsolatedSession(Session):
     def close(self) -> None:
         if not self._ends_worker:
             return
-        if self._worker.running and self._begun is None:  # nobody waits any more for what was begun
+        # Nobody waits any more for what was begun.
+        if self._worker.running and self._begun is None:
             with contextlib.suppress(ZoolensError), self._worker.sensible():
                 self._peak_memory = int(self._ask("close", "closing", timeout=_GRACE)["peak_memory"])
         self._worker.stop()

@@ -54,7 +54,8 @@ class Worker:
         options = Options(**request["options"])
         runtime.check(model, options)
         runtime.library()
-        imported = (time.monotonic_ns() - self._service.began_ns) / 1e9  # includes numpy, which any framework needs
+        # Includes numpy, which any framework needs.
+        imported = (time.monotonic_ns() - self._service.began_ns) / 1e9
         self._forget_repeated()
         if self._session is not None:
             self._session.close()
@@ -151,7 +152,8 @@ class Worker:
         return {"tensors": self._outputs.write({"result": self._snippet("postprocess").run(outputs)})}
 
     def do_packages(self, _: Message) -> dict[str, str]:
-        from importlib import metadata  # a tenth of what a worker takes to start, and most are never asked this
+        # A tenth of what a worker takes to start, and most are never asked this.
+        from importlib import metadata
 
         packages = [package for package in metadata.distributions() if package.name]
         return {re.sub(r"[-_.]+", "-", package.name).lower(): package.version for package in reversed(packages)}

@@ -46,7 +46,8 @@ def recorded_profiles(
     options.python_tracer_level = 0
     session = _profiler.ProfilerSession(options)
     try:
-        marked()  # the profiler and XLA's threads prepare themselves
+        # The profiler and XLA's threads prepare themselves.
+        marked()
         calls = observed_calls(marked, repeats)
     finally:
         recorded = session.stop()
@@ -138,7 +139,8 @@ def _operators(events: list[_Event], instructions: dict[str, Instruction], *, ke
 
 def _nested(events: list[_Event], instructions: dict[str, Instruction]) -> Iterator[OperatorTime]:
     """Instructions on a CPU. Loops, branches and calls last as long as what they run, which stands below them."""
-    running: list[tuple[int, int]] = []  # place and end of those that hold others, the innermost last
+    # Place and end of those that hold others, the innermost last.
+    running: list[tuple[int, int]] = []
     in_order = sorted(events, key=lambda event: (event.start, -event.duration))
     for place, (name, event) in enumerate(_numbered(in_order)):
         end = event.start + event.duration

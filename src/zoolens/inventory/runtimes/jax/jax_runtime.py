@@ -101,7 +101,8 @@ class JaxSession(Session):
         self.inputs = _specs(exported.in_avals, _names(jax, exported.in_tree, "input", model.inputs))
         self.outputs = _specs(exported.out_avals, _names(jax, exported.out_tree, "output", model.outputs))
         blanks = {spec.name: np.zeros([extent or 1 for extent in spec.shape], spec.dtype) for spec in self.inputs}
-        self.predict(blanks)  # compiles, so that the compile phase is what it says
+        # Compiles, so that the compile phase is what it says.
+        self.predict(blanks)
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         check_feeds(self.inputs, feeds)
@@ -124,7 +125,8 @@ class JaxSession(Session):
             return Effective(provider="XLA CPU", precision="+".join(sorted(heavy)) or "float32")
         capability = str(getattr(device, "compute_capability", ""))
         if "float32" in heavy and float(capability or 0) >= 8:
-            heavy.add("tf32")  # what XLA may round products of float32 to, unless the program asks for more
+            # What XLA may round products of float32 to, unless the program asks for more.
+            heavy.add("tf32")
         details = {
             "device": str(device.device_kind),
             "compute_capability": capability,

@@ -72,7 +72,8 @@ def _partitions(graph: TfliteGraph, own: set[int]) -> list[list[int]]:
                     left.remove(place)
                     missing.difference_update(operator.outputs)
                     grew = True
-        if not partition:  # a graph that goes in a circle, which LiteRT does not open
+        # A graph that goes in a circle, which LiteRT does not open.
+        if not partition:
             break
         partitions.append(partition)
     return partitions

@@ -256,7 +256,8 @@ class ProfiledModel:
 
     def _add_option(self, options: c_void_p, identifier: str, text: str) -> None:
         content = ctypes.create_string_buffer(text.encode())
-        self._texts.append(content)  # the library reads it when the model is compiled
+        # The library reads it when the model is compiled.
+        self._texts.append(content)
         option = c_void_p()
         arguments = c_char_p(identifier.encode()), cast(content, c_void_p), _keeps, byref(option)
         self._call("CreateOpaqueOptions", *arguments)

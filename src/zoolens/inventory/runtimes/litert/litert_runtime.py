@@ -77,7 +77,8 @@ class LiteRtSession(Session):
         self.outputs = tuple(_spec(detail) for detail in self._interpreter.get_output_details())
 
     def _start(self) -> None:
-        with quiet_stderr(), warnings.catch_warnings():  # it announces its delegate, and warns of what is preserved
+        # LiteRT prints its delegate, and warns of tensors that are preserved.
+        with quiet_stderr(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._interpreter = self._library.Interpreter(
                 model_path=self._path,
@@ -120,7 +121,8 @@ class LiteRtSession(Session):
             answers = self._run(arrays)
             check_batch(self.outputs, answers, self.inputs[0].shape[0] or 1, batch)
         except Exception as error:
-            self._start()  # after a failed resize nothing about the old interpreter is certain
+            # After a failed resize nothing about the old interpreter is certain.
+            self._start()
             if isinstance(error, ModelError):
                 raise
             raise ModelError(
@@ -171,7 +173,8 @@ class LiteRtSession(Session):
         labels = tensor_labels(self._graph)
         seen: Counter[str] = Counter()
         operators: list[OperatorTime] = []
-        caller: int | None = None  # the last operator of the main graph that LiteRT ran itself
+        # The last operator of the main graph that LiteRT ran itself.
+        caller: int | None = None
         for event, place in zip(events, file_operators(self._graph, events), strict=True):
             computed = None if place is None else self._graph.operators[place]
             node = None if computed is None else labels[computed.outputs[0]]
@@ -257,7 +260,8 @@ def _spec(detail: Mapping[str, Any]) -> TensorSpec:
     name, dtype = str(detail["name"]), np.dtype(detail["dtype"]).name
     quantisation = detail["quantization_parameters"]
     scales, zeros = quantisation["scales"], quantisation["zero_points"]
-    if len(scales) != 1:  # per channel never occurs on inputs and outputs
+    # Per channel never occurs on inputs and outputs.
+    if len(scales) != 1:
         return TensorSpec(name, shape, dtype)
     zero_point = int(zeros[0]) if len(zeros) else 0
     return TensorSpec(name, shape, dtype, float(scales[0]), zero_point)

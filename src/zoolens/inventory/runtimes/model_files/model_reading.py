@@ -18,12 +18,14 @@ def check_file(path: Path) -> None:
     try:
         with open_regular(path) as file:
             starts_as_archive = file.read(4) == b"PK\x03\x04"
-            packed = zipfile.is_zipfile(file)  # also one that begins with something else: some readers look at the end
+            # Also one that begins with something else: some readers look at the end.
+            packed = zipfile.is_zipfile(file)
         if packed:
             with open_archive(path) as archive:
                 check_unpacked(archive)
     except zipfile.BadZipFile as error:
-        if starts_as_archive:  # otherwise weights that happen to hold an archive's mark
+        # Otherwise weights that happen to hold an archive's mark.
+        if starts_as_archive:
             raise ModelError(f"{path.name} is a damaged archive: {error}.", hint="Fetch it again.") from error
     except OSError as error:
         raise _unreadable(path, error) from error

@@ -43,7 +43,8 @@ class MxNet(Runtime):
     }
 
     def load_library(self) -> Any:
-        vars(np).setdefault("bool", bool)  # an alias that numpy 1.24 dropped and MXNet 1.9.1 reads when imported
+        # An alias that numpy 1.24 dropped and MXNet 1.9.1 reads when imported.
+        vars(np).setdefault("bool", bool)
         import mxnet
 
         return mxnet
@@ -153,7 +154,8 @@ class MxNetSession(Session):
         arguments = dict(self._arguments)
         kinds = {spec.name: spec.dtype for spec in self.inputs}
         for name, shape in zip(symbol.list_arguments(), wanted, strict=True):
-            if name not in arguments:  # inputs, and labels that only training looks at
+            # Inputs, and labels that only training looks at.
+            if name not in arguments:
                 arguments[name] = self._mx.nd.zeros(shape, dtype=kinds.get(name, "float32"))
             elif arguments[name].shape != shape:
                 raise ModelError(f"Weight {name} has shape {arguments[name].shape} but the graph expects {shape}.")

@@ -169,7 +169,8 @@ class OnnxGraph:
                 raise ModelError(f"The ONNX graph is damaged: {self._why_missing(missing)}.")
             known.update(node.outputs)
         for spec in self.outputs:
-            if not spec.name or spec.name not in known:  # an input of no name is one that is left out
+            # An input of no name is one that is left out.
+            if not spec.name or spec.name not in known:
                 raise ModelError(f"The ONNX graph is damaged: no node produces the output {spec.name[:60]!r}.")
 
     def _why_missing(self, tensor: str) -> str:

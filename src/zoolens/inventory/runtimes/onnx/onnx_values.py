@@ -106,7 +106,8 @@ def _field(message: Buffer, wanted: int) -> str:
     found = ""
     for number, value in fields(message):
         if number == wanted:
-            found = text(value)  # of a field that occurs twice, protobuf keeps the last
+            # Of a field that occurs twice, protobuf keeps the last.
+            found = text(value)
     return found
 
 
@@ -137,7 +138,8 @@ def _values(number: int, value: int | Buffer, kind: str) -> Array:
     if number == _RAW:
         return np.frombuffer(value, kind)
     numbers = _DECODERS[number](value)
-    if kind == "<f2":  # half floats are kept as the integers of their bits
+    # Half floats are kept as the integers of their bits.
+    if kind == "<f2":
         return numbers.astype(np.uint16).view(np.float16)
     return numbers.astype(kind, copy=False)
 

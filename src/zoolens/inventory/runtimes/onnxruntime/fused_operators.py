@@ -140,7 +140,8 @@ class _Fusion:
 
     def _anchor(self, node: OnnxNode) -> int | None:
         """The place in the file of an operator that the optimised one computes, among others, by its name."""
-        if node.op == "Cast" and node.name.startswith(_IN_FLOAT32):  # which is followed by the name of a tensor
+        # The name of a tensor follows.
+        if node.op == "Cast" and node.name.startswith(_IN_FLOAT32):
             return None
         name = node.name.removeprefix(_IN_FLOAT32)
         while name not in self._named:

@@ -115,7 +115,8 @@ def _precision(kind: str, outputs: Sequence[Mapping[str, Any]]) -> str | None:
 def _with_parents(operators: Sequence[OperatorTime]) -> tuple[OperatorTime, ...]:
     """Operators of branches and loops lie within the one that has them, and are no nodes of the file's main graph."""
     result: list[OperatorTime] = []
-    around: list[int] = []  # places of the operators that are not over
+    # Places of the operators that are not over.
+    around: list[int] = []
     for place, operator in enumerate(operators):
         while around and _end(operators[around[-1]]) < _end(operator):
             around.pop()

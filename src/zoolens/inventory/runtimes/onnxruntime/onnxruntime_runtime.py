@@ -88,7 +88,8 @@ def _opened(ort: Any, model: bytes | str, options: Options, **settings: Any) -> 
         setattr(wanted, name, value)
     provider = _provider(ort, options)
     session = ort.InferenceSession(model, wanted, providers=[provider])
-    if session.get_providers()[0] != provider[0]:  # ONNX Runtime takes the CPU without a word
+    # ONNX Runtime takes the CPU without a word.
+    if session.get_providers()[0] != provider[0]:
         raise ModelError(
             f"onnxruntime cannot run on {options.device} here: {provider[0]} does not start.",
             hint="Run with --device cpu, or check that CUDA and cuDNN are those that onnxruntime-gpu wants.",
@@ -174,7 +175,8 @@ class OnnxSession(Session):
 
     def count_parameters(self) -> int:
         classic = next((node.op for node in self._graph.nodes if node.domain == _CLASSIC), None)
-        if classic is not None:  # trees and linear models of scikit-learn
+        # Trees and linear models of scikit-learn.
+        if classic is not None:
             raise ModelError(f"The parameters of {classic} are attributes of the operator and are not counted.")
         return self._graph.parameters()
 
@@ -182,7 +184,8 @@ class OnnxSession(Session):
         if self._options.device != "cpu":
             reason = "its profiler times on a GPU how long the host takes to launch kernels"
             raise UnsupportedAbility("onnxruntime", "profile operators on a GPU", reason)
-        self.predict(feeds)  # explains feeds that do not fit, before a session is made
+        # Explains feeds that do not fit, before a session is made.
+        self.predict(feeds)
         with tempfile.TemporaryDirectory(prefix="zoolens-profile-") as folder:
             # The session's own optimised graph: what it adds (ReorderOutput_token_3) is numbered again each time.
             twin, optimised = self._optimising_twin(
@@ -213,7 +216,8 @@ class OnnxSession(Session):
         check_points(tuple(names), self._points)
         inner = tuple(sorted(set(names) - set(self._output_names)))
         if self._tapped[0] != inner or self._tapped[1] is None:
-            self._tapped = (), None  # before the next one is made: two would take twice the memory
+            # Before the next one is made: two would take twice the memory.
+            self._tapped = (), None
             self._tapped = inner, self._twin(None, inner)
         values = self._run(self._tapped[1], [*self._output_names, *inner], feeds)
         odd = next((name for name, value in values.items() if not isinstance(value, np.ndarray)), None)

@@ -83,7 +83,8 @@ class LayerNames:
         if label != layer and label in self.outputs:
             tensor = self.outputs[label]
             return CapturePoint(layer, label, tensor, kept, dtype="uint8" if tensor in self.unsigned else "")
-        if layer in self.makers:  # an output of the model, which has a layer of its own
+        # An output of the model, which has a layer of its own.
+        if layer in self.makers:
             return CapturePoint(layer, self.makers[layer], layer, kept)
         return CapturePoint(layer, kept=kept)
 

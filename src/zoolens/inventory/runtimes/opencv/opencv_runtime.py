@@ -66,7 +66,8 @@ class OpenCv(Runtime):
             graph = onnx_file.read_graph(model.path())
             if graph.external_files():
                 raise ModelError("OpenCV reads ONNX files that hold their own weights only.")
-            graph.check()  # OpenCV 4 crashes on a graph whose tensors nobody makes
+            # OpenCV 4 crashes on a graph whose tensors nobody makes.
+            graph.check()
             net = dnn.readNetFromONNX(_bytes(model, "model"))
             return Loaded(net, tuple(graph.inputs), graph.parameters(), LayerNames.of_onnx(graph))
         text = model_text(model.path())
@@ -121,7 +122,8 @@ class OpenCvSession(Session):
         self, net: Any, feeds: Mapping[str, Tensor], names: Sequence[str], after: Callable[[], object] | None = None
     ) -> Tensors:
         """The values of these layers; `after` is called after each time that the network was run."""
-        check_feeds(self.inputs, feeds, any_batch=True)  # OpenCV converts some types silently and crashes on others
+        # OpenCV converts some types silently and crashes on others.
+        check_feeds(self.inputs, feeds, any_batch=True)
         rows = len(feeds[self.inputs[0].name])
         if self._one_by_one and rows > 1:
             singles = [
@@ -148,7 +150,8 @@ class OpenCvSession(Session):
         self.predict(feeds)
         nanoseconds = 1e9 / self._cv2.getTickFrequency()
         by_rows = self._one_by_one and len(feeds[self.inputs[0].name]) > 1
-        runs: list[Tensor] = []  # times of layers; what is run row by row has several
+        # Times of layers; what is run row by row has several.
+        runs: list[Tensor] = []
         keep = partial(_keep_times, self._net, runs)
         predict = partial(self._run, self._net, feeds, self._output_names, keep if by_rows else None)
         profiles = []

@@ -132,7 +132,8 @@ def _constant_layers(path: Path) -> Iterator[ElementTree.Element]:
 
 def _root(path: Path) -> ElementTree.Element:
     text = model_bytes(path, _MOST_XML)
-    if b"<!DOCTYPE" in text or b"<!ENTITY" in text:  # entities may expand without end, and no IR has any
+    # Entities may expand without end, and no IR has any.
+    if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
         raise ModelError(f"{path.name} declares entities, which no IR does.", hint=_AGAIN)
     try:
         return ElementTree.fromstring(text)  # noqa: S314 - it declares no entities

@@ -95,7 +95,8 @@ class Counters:
 
 def calls_per_compilation(nanoseconds: int, layers: int) -> int:
     """Returns how many calls can be separated before rounding of their sums matters."""
-    error = _SPREAD * sqrt(max(1, layers))  # of a call's layers together, in microseconds, for each call before
+    # Of a call's layers together, in microseconds, for each call before.
+    error = _SPREAD * sqrt(max(1, layers))
     return max(_FEWEST_CALLS, min(_MOST_CALLS, int(nanoseconds / 1000 * _TOLERATED / error)))
 
 
@@ -291,7 +292,8 @@ def _tensor_makers(graph: Any, model: ModelFiles) -> dict[str, str] | None:
             for index in operator.outputs
             if labels[index] == file.tensors[index].name
         }
-    if model.format in ("tf-savedmodel", "tf-frozen"):  # whose tensors are called after their operators: "conv:0"
+    # Whose tensors are called after their operators: "conv:0".
+    if model.format in ("tf-savedmodel", "tf-frozen"):
         names = {name for op in graph.get_ops() for port in op.outputs() for name in port.get_names()}
         return {name: name.rpartition(":")[0] or name for name in names}
     return None

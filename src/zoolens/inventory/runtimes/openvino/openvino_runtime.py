@@ -81,7 +81,8 @@ class OpenVino(Runtime):
         if model.format == "onnx":
             onnx_file.check_external(model)
         elif model.format == "tflite":
-            tflite_file.read_graph(model.path())  # OpenVINO goes by a file's content, and we by its format
+            # OpenVINO goes by a file's content, and we by its format.
+            tflite_file.read_graph(model.path())
         else:
             tensorflow_file.check_operators(model)
         return core.read_model(model.path())
@@ -112,7 +113,8 @@ class OpenVinoSession(Session):
         self._for_batch: dict[int, _Request] = {}
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
-        check_feeds(self.inputs, feeds, any_batch=True)  # OpenVINO itself converts types silently
+        # OpenVINO itself converts types silently.
+        check_feeds(self.inputs, feeds, any_batch=True)
         batch = self._other_batch(feeds)
         try:
             request = self._request if batch is None else self._resized(batch)
@@ -175,7 +177,8 @@ class OpenVinoSession(Session):
             ran = operators(counters.durations(), layers, self._file_names)
             if self._model.format == "onnx":
                 ran = with_all_nodes(ran, self._onnx_graph)
-            run = round(request.request.latency * 1e6)  # milliseconds, by the clock of OpenVINO's own run
+            # Milliseconds, by the clock of OpenVINO's own run.
+            run = round(request.request.latency * 1e6)
             profiles.append(Profile(call.start, call.duration, ran, call.delay, min(run, call.duration)))
             most = min(most, calls_per_compilation(profiles[0].duration, len(ran)))
         return profiles
@@ -204,7 +207,8 @@ class OpenVinoSession(Session):
         key = tuple(sorted(set(names))), self._other_batch(feeds)
         try:
             if self._tapped is None or self._tapped[0] != key:
-                self._tapped = None  # before the next one is made: two would take twice the memory
+                # Before the next one is made: two would take twice the memory.
+                self._tapped = None
                 self._tapped = key, self._opened_with_outputs(*key)
             answers = self._tapped[1].infer([feeds[spec.name] for spec in self.inputs])
         except Exception as error:
@@ -251,7 +255,8 @@ def _plugin(core: Any, device: str) -> str:
             f"openvino cannot run on {device} here: it sees {', '.join(core.available_devices)}.",
             hint="Run with --device cpu, or install the driver of an Intel GPU.",
         )
-    return f"GPU.{device_index(device)}"  # OpenVINO takes the number of a single GPU as well
+    # OpenVINO takes the number of a single GPU as well.
+    return f"GPU.{device_index(device)}"
 
 
 class _Request:

@@ -41,7 +41,8 @@ def answers_to_noise(session: Session) -> NoiseAnswers:
     try:
         answers, others = session.predict(feeds[0]), session.predict(feeds[1])
         alone = _first_alone(session, feeds[0])
-    except Exception:  # whatever it says about noise is no news about the file
+    except Exception:
+        # Whatever it says about noise is no news about the file.
         return NoiseAnswers()
     specs = {spec.name: spec for spec in session.outputs if spec.name in answers and answers[spec.name].ndim}
     sums = {name: row_sum(np.concatenate([answers[name], others[name]]), spec) for name, spec in specs.items()}
@@ -81,7 +82,8 @@ def row_sum(raw: NDArray[Any], spec: TensorSpec) -> float | None:
     steps = 0.5 * float(spec.scale or 0) * rows.shape[1] if spec.quantised else 0.0
     near_one = np.abs(sums - 1).max() <= _SLACK + steps
     total = 1.0 if near_one else float(np.median(sums))
-    if not near_one and not np.ptp(rows, axis=0).any():  # a single row, or a network that answers all the same
+    # A single row, or a network that answers all the same.
+    if not near_one and not np.ptp(rows, axis=0).any():
         return None
     if np.abs(sums - total).max() > _SLACK * total + steps:
         return None
@@ -151,4 +153,5 @@ def _noise(spec: TensorSpec, seed: int) -> NDArray[Any] | None:
         return random.standard_normal(extents).astype(spec.dtype)
     if spec.dtype in ("uint8", "int8"):
         return random.integers(0, 100, extents).astype(spec.dtype)
-    return None  # numbers of words or classes: noise may lie outside the vocabulary
+    # Numbers of words or classes: noise may lie outside the vocabulary.
+    return None

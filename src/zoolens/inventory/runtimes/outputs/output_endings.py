@@ -68,7 +68,8 @@ def endings(format_: str, path: Path, outputs: int) -> list[Ending]:
             types = _CAFFE_LAYER.findall(path.read_text(encoding="utf-8", errors="replace"))
             ending = {"softmax": Ending.SOFTMAX, "innerproduct": Ending.SCORES}.get(types[-1].lower() if types else "")
             return [ending or Ending.UNKNOWN] * outputs
-    except (ModelError, OSError):  # who opens the file tells what is wrong with it
+    except (ModelError, OSError):
+        # Whoever opens the file reports what is wrong with it.
         pass
     return [Ending.UNKNOWN] * outputs
 

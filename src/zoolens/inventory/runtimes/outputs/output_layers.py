@@ -37,7 +37,8 @@ def output_layers(format_: str, path: Path) -> list[OutputLayers] | None:
             return _of_onnx(onnx_file.read_graph(path))
         if format_ == "tflite":
             return _of_tflite(tflite_file.read_graph(path))
-    except (ModelError, OSError):  # who opens the file tells what is wrong with it
+    except (ModelError, OSError):
+        # Whoever opens the file reports what is wrong with it.
         pass
     return None
 

@@ -52,7 +52,8 @@ def _check_weights(path: Path, archive: zipfile.ZipFile) -> None:
         if entry.compress_type == zipfile.ZIP_STORED:
             with open_entry(archive, entry) as file:
                 _check_hdf5(path, file, entry.file_size)  # type: ignore[arg-type]
-        else:  # HDF5 is read here and there, which unpacking from the start each time would make slow
+        else:
+            # HDF5 is read here and there, which unpacking from the start each time would make slow.
             content = read_entry(archive, entry.filename, max(UNPACKED_AT_LEAST, UNPACKED_RATIO * entry.compress_size))
             _check_hdf5(path, io.BytesIO(content), entry.file_size)
 
@@ -78,7 +79,8 @@ def _datasets(h5py: Any, path: Path, root: Any) -> Iterator[Any]:
             if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
                 raise ModelError(f"{path.name} has a link to another file, {str(name)[:60]!r}.", hint=_REMEDY)
             if isinstance(group.get(name, getlink=True), h5py.SoftLink):
-                continue  # it leads to something that is met by its own name, or nowhere
+                # It leads to something that is met by its own name, or nowhere.
+                continue
             item = group[name]
             place = h5py.h5o.get_info(item.id).addr
             if place in seen:

@@ -76,7 +76,8 @@ def recorded_profiles(tf: Any, call: Callable[[], object], repeats: int, graph: 
     with quiet_stderr():  # it says that it starts and stops
         session.start("", {"host_tracer_level": _Everything()})
     try:
-        marked()  # the profiler and TensorFlow's threads prepare themselves
+        # The profiler and TensorFlow's threads prepare themselves.
+        marked()
         calls = observed_calls(marked, repeats)
     finally:
         with quiet_stderr():
@@ -114,7 +115,8 @@ def _within(
     ran = frozenset(graph.known_name(event.name) for event in own) if graph else frozenset()
     names: dict[str, int] = {}
     for event in own:
-        count = names[event.name] = names.get(event.name, 0) + 1  # in a loop an operator runs several times
+        # In a loop an operator runs several times.
+        count = names[event.name] = names.get(event.name, 0) + 1
         yield OperatorTime(
             event.name if count == 1 else f"{event.name}#{count}",
             event.kind,

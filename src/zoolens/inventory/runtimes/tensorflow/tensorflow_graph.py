@@ -96,7 +96,8 @@ def _check_saver(meta: Any, name: str) -> None:
     answering = _closure(nodes, _run_nodes(meta))
     _refuse_savers((nodes[node] for node in answering), savers, SAVER, name)
     if meta.HasField("object_graph_def"):
-        return  # TensorFlow 2 restores the variables by itself and never runs the saver.
+        # TensorFlow 2 restores the variables by itself and never runs the saver.
+        return
     restoring = _closure(nodes, [meta.saver_def.restore_op_name])
     _refuse_savers((nodes[node] for node in restoring), savers, SAVER - {"RestoreV2"}, name)
     for node in (nodes[node] for node in restoring):

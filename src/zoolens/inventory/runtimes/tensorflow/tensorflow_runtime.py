@@ -76,7 +76,8 @@ class TensorFlow(Runtime):
         os.environ.setdefault("KERAS_BACKEND", "tensorflow")
         if "tensorflow" in sys.modules:
             return sys.modules["tensorflow"]
-        with quiet_stderr():  # it greets before its log level applies
+        # TensorFlow prints a greeting before its log level applies.
+        with quiet_stderr():
             import tensorflow
         return tensorflow
 

@@ -74,7 +74,8 @@ class ThreadWatch:
         """The counters as the kernel prints them: parsing waits until the loop is over."""
         try:
             return [os.pread(file, 64, 0) for file in self._files]
-        except OSError:  # a thread has ended: what it counted last stands
+        except OSError:
+            # A thread has ended: what it counted last stands.
             return self._read_what_is_left()
 
     def _read_what_is_left(self) -> Reading:

@@ -63,7 +63,8 @@ def recorded_log() -> Iterator[Log]:
     flush = ctypes.CDLL(None).fflush
     sys.stdout.flush()
     flush(None)
-    with tempfile.TemporaryFile(prefix="zoolens-onednn-") as file:  # a sandbox allows no file in memory alone
+    # A sandbox allows no file in memory alone.
+    with tempfile.TemporaryFile(prefix="zoolens-onednn-") as file:
         kept = os.dup(1)
         os.dup2(file.fileno(), 1)
         try:
@@ -92,7 +93,8 @@ def read_lines(lines: list[str]) -> Iterator[Primitive]:
 
 def _primitive(before: list[str], behind: list[str]) -> Primitive | None:
     """`before`: the fields in front of "exec", of which one may be the time when it began, in milliseconds."""
-    if "graph" in before:  # a partition of its graph compiler, whose primitives have lines of their own
+    # A partition of its graph compiler, whose primitives have lines of their own.
+    if "graph" in before:
         return None
     begun = next((value for value in map(_number, before[1:]) if value is not None), None)
     took = _number(behind[-1]) if len(behind) == _BEHIND else None

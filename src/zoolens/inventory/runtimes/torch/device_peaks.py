@@ -47,7 +47,8 @@ def products(device: str) -> Iterator[dict[str, Any]]:
                     break
                 with _tf32(precision == "tf32"):
                     best = max(best, operations / _shortest(_product(device, precision, size), device))
-        except Exception as error:  # a precision that the library or the device does not have
+        except Exception as error:
+            # A precision that the library or the device does not have.
             words = str(error).splitlines()[0][:200] if str(error) else ""
             yield {**about, "reason": f"{type(error).__name__}: {words}"}
         else:
@@ -77,7 +78,8 @@ def _product(device: str, precision: str, size: int) -> Callable[[], Any]:
         a, b = (
             torch.randint(-100, 100, (size, size), generator=random, device=device).to(torch.int8) for _ in range(2)
         )
-        return lambda: torch._int_mm(a, b.t())  # only with the second one in columns it is quick
+        # Only with the second one in columns it is quick.
+        return lambda: torch._int_mm(a, b.t())
     kind = torch.float32 if precision == "tf32" else getattr(torch, precision)
     x, y = (torch.randn(size, size, generator=random, device=device).to(kind) for _ in range(2))
     out = torch.empty_like(x)
@@ -101,7 +103,8 @@ def _shortest(call: Callable[[], Any], device: str) -> float:
     import torch
 
     with torch.cuda.device(device):
-        torch.cuda.synchronize()  # what the call works on was made on another stream
+        # What the call works on was made on another stream.
+        torch.cuda.synchronize()
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
             for _ in range(3):  # libraries choose their kernels and allocate what they need

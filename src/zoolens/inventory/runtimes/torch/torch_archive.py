@@ -80,7 +80,8 @@ def _inner_names(path: Path, archive: zipfile.ZipFile) -> dict[str, str]:
         if not _NAMES.fullmatch(entry.orig_filename) or ".." in entry.orig_filename:
             raise refused(path.name, f"an entry named {entry.orig_filename[:80]!r}", AGAIN)
         with open_entry(archive, entry):
-            pass  # it compares the name in the index with the one before the data
+            # It compares the name in the index with the one before the data.
+            pass
     folders = {entry.filename.split("/", 1)[0] for entry in entries}
     if len(folders) != 1:
         raise ModelError(f"{path.name} is an archive of {len(folders)} folders instead of one.", hint=AGAIN)

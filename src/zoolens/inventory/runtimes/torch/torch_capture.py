@@ -122,7 +122,8 @@ class ModuleObserver(Observer):
 
     def run(self, tensors: Sequence[Any], wanted: frozenset[str] | None) -> tuple[Any, Values]:
         collected = _Collected(wanted)
-        running: list[tuple[str, bool]] = []  # path of each module that runs, and whether it has parts
+        # Path of each module that runs, and whether it has parts.
+        running: list[tuple[str, bool]] = []
         with ExitStack() as stack:
             for path, part in self._module.named_modules():
                 if path:
@@ -136,7 +137,8 @@ class ModuleObserver(Observer):
         from torch.utils._python_dispatch import TorchDispatchMode
         from torch.utils.weak import WeakIdKeyDictionary
 
-        dependent = WeakIdKeyDictionary()  # tensors that depend on an input, as long as they live
+        # Tensors that depend on an input, as long as they live.
+        dependent = WeakIdKeyDictionary()
         for tensor in inputs:
             dependent[tensor] = True
 

@@ -83,7 +83,8 @@ def _check_json(path: Path, content: bytes) -> None:
 
 
 def _check_value(path: Path, value: Any, field: str) -> None:
-    if field == "use_pickle" and value is not False:  # torch takes whatever is true, a text or a dict too, for yes
+    # torch takes whatever is true, a text or a dict too, for yes.
+    if field == "use_pickle" and value is not False:
         raise refused(path.name, "pickled tensors", "Export it again from plain tensors.")
     if isinstance(value, dict):
         if field in _EMPTY and value:
@@ -91,7 +92,8 @@ def _check_value(path: Path, value: Any, field: str) -> None:
         for key, inner in value.items():
             _check_key(path, key, field)
             if field == "metadata":
-                continue  # for people to read; torch looks names up in it and calls nothing
+                # For people to read; torch looks names up in it and calls nothing.
+                continue
             _check_value(path, inner, key if field not in _NAMED else "")
     elif isinstance(value, list):
         for inner in value:

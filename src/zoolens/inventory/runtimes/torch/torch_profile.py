@@ -105,7 +105,8 @@ def recorded_profiles(
         with quiet_stderr():  # kineto says that it starts and stops
             profiler.__enter__()
         try:
-            call()  # kineto prepares itself, and torch its threads
+            # Kineto prepares itself, and torch its threads.
+            call()
             calls = observed_calls(call, repeats)
         finally:
             with quiet_stderr():
@@ -302,7 +303,8 @@ class _Reader:
         if name not in self._composites:
             try:
                 composite = self._torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
-            except RuntimeError:  # an operator with overloads, or no operator at all
+            except RuntimeError:
+                # An operator with overloads, or no operator at all.
                 composite = False
             self._composites[name] = bool(composite) or name in _CHOOSERS
         return self._composites[name]
