@@ -94,7 +94,7 @@ def test_texts_are_answered_by_several_models_side_by_side(visitor, explored_hom
     page.get_by_role("button", name="Add a text").click()
     page.get_by_role("textbox", name="Text 1").fill("boat")
     page.get_by_role("textbox", name="Text 2").fill("ship")
-    table = cards.nth(1).get_by_role("table", name="How alike the texts are")
+    table = cards.nth(1).get_by_role("table", name="Similarity of the texts")
     expect(table).to_contain_text("Text 20.99", timeout=PATIENCE)
     page.get_by_role("textbox", name="Text 1").fill("")  # the other one keeps its number
     expect(cards.nth(0).get_by_role("heading")).to_have_text(["Text 2"], timeout=PATIENCE)
