@@ -147,7 +147,7 @@ def test_a_driver_that_is_held_back_ends_with_an_error(load):
         (("--deadline", "soon"), "soon"),
         (("--deadline", "-1s"), "-1s"),
         (("--shape", "input"), "NAME:3,224,224"),
-        (("--shape", "input:a,b"), "no shape"),
+        (("--shape", "input:a,b"), "not a shape"),
         (("--arrivals", "trace"), "which trace"),
     ],
 )

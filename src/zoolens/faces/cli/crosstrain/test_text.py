@@ -183,5 +183,5 @@ def test_what_a_stranger_tells_of_a_trial_may_be_no_recipe():
 def test_sizes_of_images_are_three_numbers():
     assert _shape("1x28x28") == (1, 28, 28)
     for bad in ("28x28", "3x0x8", "a", "3x-1x8", "3x99999x8", f"3x{'9' * 5000}x8"):
-        with pytest.raises(ZoolensError, match="no size"):
+        with pytest.raises(ZoolensError, match="not a size"):
             _shape(bad)

@@ -192,9 +192,9 @@ def test_a_split_is_sticky_by_id_and_labels_say_who_is_right(run, samples, store
         assert await plane.feedback("fashion", labels) == 0  # each counts once
         await plane.infer(request(tensors[0], "id-0"))
         await service.comparisons.shadow.idle()
-        for wrong, why in (("no such class", "is no class"), ([1, 2], "had 1 inputs, but 2 labels")):
+        for wrong, why in (("no such class", "is not a class"), ([1, 2], "had 1 inputs, but 2 labels")):
             with pytest.raises(ServingError, match=why):
-                await plane.feedback("fashion", {"id-0": 1, "x": wrong} if why == "is no class" else {"id-0": wrong})
+                await plane.feedback("fashion", {"id-0": 1, "x": wrong} if why == "is not a class" else {"id-0": wrong})
         assert await plane.feedback("fashion", {"id-0": 1}) == 1  # nothing of the wrong posts has counted
         chosen = InferRequest("fashion", {"input": tensors[:1]}, headers={"x-tester": "yes"})
         assert (await plane.infer(chosen)).parameters["zoolens_model"] == "demo:lenet-torch@1.0.0"

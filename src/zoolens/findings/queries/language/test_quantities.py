@@ -79,7 +79,7 @@ def test_what_is_no_quantity_is_put_right(text, metric, told):
 def test_a_number_that_is_not_finite_is_refused():
     with pytest.raises(QueryError, match="too large"):
         quantity(float("inf"), "memory")
-    with pytest.raises(QueryError, match="no number"):
+    with pytest.raises(QueryError, match="not a number"):
         quantity(float("nan"), "memory")
 
 
