@@ -89,7 +89,7 @@ def _input(config: Any) -> Input:
 
 
 def _steps(config: Any, height: int, width: int) -> Iterator[Step]:
-    """Returns the steps of timm's evaluation transform: the size before the crop is floor(size / crop_pct)."""
+    """Yields the steps of timm's evaluation transform: the size before the crop is floor(size / crop_pct)."""
     method: Any = config.interpolation if config.interpolation in {"bilinear", "bicubic", "nearest"} else "bicubic"
     crop = config.crop_pct or 0.875
     if config.crop_mode == "squash" or height != width:

@@ -151,7 +151,7 @@ def _changed_class(change: ClassChange) -> ComparedClass:
 
 
 def _figures(report: Report) -> Iterator[ComparedFigure]:
-    """Returns the figures of both runs, then those that only one of them has; without those of single classes and the
+    """Yields the figures of both runs, then those that only one of them has; without those of single classes and the
     like."""
     for pair in report.figures:
         if not _of_part(pair.a):

@@ -53,7 +53,7 @@ def found_layers(graph: Any, file: TfliteGraph) -> list[FoundLayer]:
 
 
 def _unique(pairs: Iterator[tuple[Fingerprint, Any]]) -> Iterator[tuple[Fingerprint, Any]]:
-    """Returns those whose fingerprint no other one has."""
+    """Yields those whose fingerprint no other one has."""
     known: dict[Fingerprint, list[Any]] = {}
     for fingerprint, value in pairs:
         known.setdefault(fingerprint, []).append(value)

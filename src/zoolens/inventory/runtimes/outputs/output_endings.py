@@ -95,7 +95,7 @@ def _of_tflite(graph: tflite_file.TfliteGraph) -> list[Ending]:
 
 
 class _Step(NamedTuple):
-    """Returns how a tensor is computed: by an ending, or by an operator that keeps the meaning of its inputs."""
+    """How a tensor is computed: by an ending, or by an operator that keeps the meaning of its inputs."""
 
     ending: Ending
     inputs: Sequence[str | int]  # those that other operators make

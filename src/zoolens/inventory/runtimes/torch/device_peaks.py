@@ -34,7 +34,7 @@ def describe(device: str) -> dict[str, Any]:
 
 
 def products(device: str) -> Iterator[dict[str, Any]]:
-    """Returns the operations per second of the fastest square product in each precision, or why it is unknown."""
+    """Yields the operations per second of the fastest square product in each precision, or why it is unknown."""
     import torch
 
     for precision in PRECISIONS:

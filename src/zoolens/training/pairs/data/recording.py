@@ -90,6 +90,8 @@ def recorded(
 
 def kept_recording(request: StreamRequest, folder: Path, progress: Progress) -> RecordedStream:
     """The recording in `folder`, which is made where there is none; it appears there whole."""
+    if folder.exists() and not folder.is_dir():
+        raise DatasetError(f"{folder} is a file, and a recording is a folder.", hint="Name a new folder.")
     if folder.exists() and any(folder.iterdir()):
         return _replayed(request, RecordedStream.open(folder))
     try:

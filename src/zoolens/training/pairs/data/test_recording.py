@@ -185,6 +185,12 @@ def test_a_recording_of_nothing_is_refused(plan, words):
         pass
 
 
+def test_a_recording_is_not_kept_in_a_file(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(DatasetError, match="is a file"):
+        recorded([images(4)], folder=tmp_path / "file")
+
+
 def test_what_must_be_said_is_said():
     values, labels = images(4)
     values[1, 0, 0, 0] = np.nan
