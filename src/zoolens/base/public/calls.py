@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import inspect
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import ParamSpec, TypeVar
 
 from zoolens.base.errors import WrongArgument, close_names
@@ -28,12 +29,13 @@ def public_call(function: Callable[P, R], package: str, name: str) -> Callable[P
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         given = _bound(signature, shown_name, args, kwargs)
         _check(function, shown_name, given)
-        if not _tells_progress(function) or given.arguments.get(_PROGRESS) is not None:
-            return function(*args, **kwargs)
-        with watched() or nullcontext() as bars:
-            # Not kwargs[_PROGRESS]: a None that was passed by position would then be given twice.
-            given.arguments[_PROGRESS] = bars
-            return function(*given.args, **given.kwargs)
+        with _names_of_files(shown_name):
+            if not _tells_progress(function) or given.arguments.get(_PROGRESS) is not None:
+                return function(*args, **kwargs)
+            with watched() or nullcontext() as bars:
+                # Not kwargs[_PROGRESS]: a None that was passed by position would then be given twice.
+                given.arguments[_PROGRESS] = bars
+                return function(*given.args, **given.kwargs)
 
     # What pickle writes down: the name under which this very object is found again.
     call.__module__, call.__qualname__, call.__name__ = package, name, name
@@ -87,3 +89,24 @@ def _check(function: Callable[..., object], name: str, given: inspect.BoundArgum
         expected = types[argument]
         if not accepted(value, expected):
             raise WrongArgument(f"{name}: {argument} must be {type_words(expected)}; got {value_words(value)}.")
+        if isinstance(value, str) and not _is_plain(value):
+            raise WrongArgument(f"{name}: {argument} has characters that no name can have; got {value_words(value)}.")
+
+
+def _is_plain(text: str) -> bool:
+    """Tells whether a text can be written: neither files nor databases take null characters and lone surrogates."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+@contextmanager
+def _names_of_files(name: str) -> Iterator[None]:
+    """Raises a sentence for a text that was looked for as a file and is too long for one, such as a whole manifest."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise WrongArgument(f"{name}: {value_words(error.filename)}, is too long for the name of a file.") from error

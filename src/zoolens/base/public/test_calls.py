@@ -53,6 +53,18 @@ def test_a_wrong_call_is_one_sentence(args, kwargs, sentence):
     assert caught.value.__cause__ is None
 
 
+@pytest.mark.parametrize("model", ["a\0b", "\ud800"])
+def test_texts_that_nothing_can_hold_are_refused(model):
+    with pytest.raises(WrongArgument, match="model has characters that no name can have"):
+        PUBLIC(model)
+
+
+def test_a_text_in_the_place_of_a_file_is_one_sentence():
+    with pytest.raises(WrongArgument, match="too long for the name of a file") as caught:
+        zoolens.find_model("name: x\n" * 1000)
+    assert len(str(caught.value)) < 200
+
+
 def test_the_arguments_of_a_context_manager_are_checked_when_it_is_called():
     @contextmanager
     def opened(name: str):
