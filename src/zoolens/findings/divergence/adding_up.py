@@ -11,16 +11,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zoolens.findings.divergence.divergence_causes import LEFT, Cause, Kind, number
+from zoolens.findings.divergence.divergence_causes import LEFT, Cause, Kind, Proof, number
 
 
 def adding_up(causes: Sequence[Cause], difference: float, floor: float) -> tuple[Cause, ...]:
     """The causes, with the unexplained rest behind them. One that explains less than a tenth of the difference, where
     most of it stays unexplained, is not called its cause. `difference`: of the two answers on the worst input."""
     left = difference - sum(_removed(causes, side) for side in ("A", None, "B"))
-    proved = [cause for cause in causes if cause.proof is not None and cause.proved]
-    known = not math.isfinite(difference) or left <= max(floor, LEFT * difference)
-    if known or not proved:
+    is_explained = left <= max(floor, LEFT * difference)
+    has_size = math.isfinite(difference)
+    if is_explained or not has_size or not any(_proved_by(cause) for cause in causes):
         return tuple(causes)
     kept = [_judged_beside(cause, difference) for cause in causes]
     words = f"{number(left)} of the difference of {number(difference)} is not explained by what was found"
@@ -28,13 +28,22 @@ def adding_up(causes: Sequence[Cause], difference: float, floor: float) -> tuple
 
 
 def _removed(causes: Sequence[Cause], side: str | None) -> float:
-    proofs = [cause.proof for cause in causes if cause.side == side and cause.proof is not None and cause.proved]
-    return max((proof.before - proof.after for proof in proofs), default=0.0)
+    """How much of its part of the difference is gone with the causes of one side; None: of the files."""
+    proofs = [_proved_by(cause) for cause in causes if cause.side == side]
+    # The largest and not the sum: several causes in the files share one proof.
+    return max((proof.before - proof.after for proof in proofs if proof is not None), default=0.0)
+
+
+def _proved_by(cause: Cause) -> Proof | None:
+    return cause.proof if cause.proved else None
 
 
 def _judged_beside(cause: Cause, difference: float) -> Cause:
-    proof = cause.proof
-    if proof is None or not cause.proved or proof.before - proof.after > LEFT * difference:
+    proof = _proved_by(cause)
+    if proof is None:
         return cause
-    why = f"it removes {number(proof.before - proof.after)} of a difference of {number(difference)}"
+    removed = proof.before - proof.after
+    if removed > LEFT * difference:
+        return cause
+    why = f"it removes {number(removed)} of a difference of {number(difference)}"
     return replace(cause, proof=None, withdrawn=(*cause.withdrawn, why))

@@ -74,13 +74,14 @@ def aligned(a: Graph, b: Graph) -> Aligned:
 def aligned_by_name(a: Graph, b: Graph) -> Aligned | None:
     """Nodes of one name beside each other, where nearly all nodes have a partner of their own kind: copies of one file.
     None where they have not."""
-    names = [node.name for node in a.nodes if node.name in b.by_name]
-    alike = sum(a.by_name[name].op == b.by_name[name].op for name in names)
+    shared = [name for name in a.by_name if name in b.by_name]
+    alike = sum(a.by_name[name].op == b.by_name[name].op for name in shared)
     if alike < _SHARED * min(len(a.nodes), len(b.nodes)):
         return None
-    only_a = tuple(node.name for node in a.nodes if node.name not in b.by_name)
-    only_b = tuple(node.name for node in b.nodes if node.name not in a.by_name)
-    return Aligned(a, b, tuple(NodePair(name, name) for name in names), only_a, only_b, named=True)
+    pairs = tuple(NodePair(name, name) for name in shared)
+    only_a = tuple(name for name in a.by_name if name not in b.by_name)
+    only_b = tuple(name for name in b.by_name if name not in a.by_name)
+    return Aligned(a, b, pairs, only_a, only_b, named=True)
 
 
 def as_file(raw: Graph) -> Graph:
@@ -123,25 +124,28 @@ def _weights_digest(graph: Graph, node: Node) -> bytes:
 
 
 def _paired(a: Graph, b: Graph, partner: Mapping[str, Node]) -> Aligned:
-    partner = {**partner, **{ours.name: theirs for ours, theirs in paired_inputs(a, b)}}
-    pairs = tuple(NodePair(node.name, partner[node.name].name) for node in a.nodes if node.name in partner)
+    inputs = {ours.name: theirs for ours, theirs in paired_inputs(a, b)}
+    partner = {**partner, **inputs}
+    pairs = tuple(NodePair(name, partner[name].name) for name in a.by_name if name in partner)
     beside = {pair.b for pair in pairs}
-    return Aligned(
-        a,
-        b,
-        pairs,
-        tuple(node.name for node in a.nodes if node.name not in partner and node.op not in FIXED),
-        tuple(node.name for node in b.nodes if node.name not in beside and node.op not in FIXED),
-    )
+    # A constant without a partner is no difference of structure: converters fold it, spread it or store it twice.
+    only_a = tuple(node.name for node in a.nodes if node.name not in partner and node.op not in FIXED)
+    only_b = tuple(node.name for node in b.nodes if node.name not in beside and node.op not in FIXED)
+    return Aligned(a, b, pairs, only_a, only_b)
 
 
 def paired_inputs(a: Graph, b: Graph) -> list[tuple[Node, Node]]:
     """The inputs of both graphs: those of one name in the files, then the others by their places."""
-    named = {node.source or node.name: node for node in b.inputs}
-    pairs = [(node, named[node.source or node.name]) for node in a.inputs if (node.source or node.name) in named]
-    taken = {node.name for pair in pairs for node in pair[1:]}
-    ours = [node for node in a.inputs if (node.source or node.name) not in named]
-    return [*pairs, *zip(ours, [node for node in b.inputs if node.name not in taken], strict=False)]
+    named = {_name_in_file(node): node for node in b.inputs}
+    pairs = [(node, named[_name_in_file(node)]) for node in a.inputs if _name_in_file(node) in named]
+    taken = {theirs.name for _, theirs in pairs}
+    left = [node for node in a.inputs if _name_in_file(node) not in named]
+    right = [node for node in b.inputs if node.name not in taken]
+    return [*pairs, *zip(left, right, strict=False)]
+
+
+def _name_in_file(node: Node) -> str:
+    return node.source or node.name
 
 
 def _forms(a: Graph, b: Graph) -> Iterator[tuple[Graph, Graph]]:

@@ -47,10 +47,10 @@ def rounded_weights(a: Side, b: Side, exact: Exact, every: Sequence[FileDifferen
 def _in_half(graph: Graph, precision: str) -> Graph:
     """The graph with norms folded and biases added, as converters do it, and all weights rounded."""
     plain = folded(graph)
-    weights = {
-        key: rounded(values, precision) if np.asarray(values).dtype.kind == "f" else values
-        for key, values in plain.weights.items()
-    }
+    weights = dict(plain.weights)
+    for key, values in plain.weights.items():
+        if np.asarray(values).dtype.kind == "f":
+            weights[key] = rounded(values, precision)
     for node in plain.nodes:
         bias = node.parameter("B")
         if node.get("operator") in RECURRENT and bias is not None:
@@ -63,6 +63,9 @@ def _added_biases(node: Node, biases: Array) -> Array:
     reset."""
     first, second = np.split(biases, 2, axis=-1)
     rows = first.shape[-1]
-    late = node.get("operator") == "GRU" and node.get("linear_before_reset")
-    kept = np.arange(rows) >= (rows * 2 // 3 if late else rows)
-    return np.concatenate([np.where(kept, first, first + second), np.where(kept, second, 0)], axis=-1)
+    is_apart = node.get("operator") == "GRU" and node.get("linear_before_reset")
+    added = rows * 2 // 3 if is_apart else rows  # the new state is the last of a GRU's three gates
+    kept = np.arange(rows) >= added
+    sums = np.where(kept, first, first + second)
+    rest = np.where(kept, second, 0)
+    return np.concatenate([sums, rest], axis=-1)

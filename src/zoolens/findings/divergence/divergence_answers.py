@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -91,7 +92,9 @@ class AnswerPairs:
         judged = [row for row in self.rows if row.label != UNLABELLED]
         if not judged or not self.discrete:
             return None
-        return tuple(float(np.mean([getattr(row, side) == row.label for row in judged])) for side in "ab")  # type: ignore[return-value]
+        right_a = sum(row.a == row.label for row in judged)
+        right_b = sum(row.b == row.label for row in judged)
+        return right_a / len(judged), right_b / len(judged)
 
 
 def compared_kind(a: Side, b: Side) -> Compared:
@@ -99,10 +102,15 @@ def compared_kind(a: Side, b: Side) -> Compared:
     has."""
     if a.focus is not None or b.focus is not None:
         return "raw outputs"
-    outputs = [side.job.manifest.outputs[0] for side in (a, b)]
-    same = outputs[0].scores == outputs[1].scores and outputs[0].postprocess == outputs[1].postprocess
-    sizes = [int(np.prod([extent or 1 for extent in side.watched.shape[1:]])) for side in (a, b)]
-    return "raw outputs" if same and sizes[0] == sizes[1] else "scores"
+    ours, theirs = (side.job.manifest.outputs[0] for side in (a, b))
+    same_kind = ours.scores == theirs.scores and ours.postprocess == theirs.postprocess
+    same_size = _numbers(a.watched) == _numbers(b.watched)
+    return "raw outputs" if same_kind and same_size else "scores"
+
+
+def _numbers(output: TensorSpec) -> int:
+    """Numbers of one answer; an extent that the file leaves open counts as 1."""
+    return prod(extent or 1 for extent in output.shape[1:])
 
 
 def compare_answers(a: Side, b: Side, dataset: Dataset, progress: Progress | None = None) -> AnswerPairs:
@@ -117,10 +125,12 @@ def compare_answers(a: Side, b: Side, dataset: Dataset, progress: Progress | Non
     try:
         for index in range(len(dataset)):
             outputs = [side.outputs(side.feeds(index)) for side in (a, b)]
+            main_a = outputs[0][a.watched.name]
+            main_b = outputs[1][b.watched.name]
             where = (index, dataset.read(index).id, int(labels[index]))
-            rows.append(_row(a, b, where, outputs[0][a.watched.name], outputs[1][b.watched.name], kind))
+            rows.append(_row(a, b, where, main_a, main_b, kind))
             others = [_farther(other, index, outputs) for other in others]
-            part = worst_small_part(outputs[0][a.watched.name], outputs[1][b.watched.name])
+            part = worst_small_part(main_a, main_b)
             if part is not None and (small is None or part.error > small.error):
                 small = part
             watcher.advance(1)
@@ -141,16 +151,22 @@ def _row(a: Side, b: Side, where: tuple[int, str, int], output_a: Array, output_
             hint="Compare models of one task and the same classes.",
         )
     moved, error = _distance(values[1], values[0])
-    broken = "".join(label for label, value in zip("AB", values, strict=True) if not np.isfinite(value).all())
+    broken = [label for label, value in zip("AB", values, strict=True) if not np.isfinite(value).all()]
     if _discrete(a, b):
-        classes = _class(a.scores(output_a)), _class(b.scores(output_b))
-        return AnswerPair(*where, *classes, error, moved, classes[0] != classes[1], broken)
-    return AnswerPair(*where, -1, -1, error, moved, not moved.error <= TOLERANCE, broken)
+        class_a = _class(a.scores(output_a))
+        class_b = _class(b.scores(output_b))
+        flips = class_a != class_b
+    else:
+        class_a = class_b = -1
+        flips = not moved.error <= TOLERANCE  # also where the error is no number
+    return AnswerPair(*where, class_a, class_b, error, moved, flips, "".join(broken))
 
 
 def _class(scores: Array) -> int:
     """The class with the highest score; −1 where a score is no number, so that no class is answered."""
-    return -1 if np.isnan(scores[0]).any() else int(scores[0].argmax())
+    if np.isnan(scores[0]).any():
+        return -1
+    return int(scores[0].argmax())
 
 
 def _distance(first: Array, second: Array) -> tuple[Deviation, float]:
@@ -185,10 +201,12 @@ def _unwatched(side: Side) -> list[TensorSpec]:
 
 def _farther(other: OtherOutput, index: int, outputs: Sequence[Mapping[str, Array]]) -> OtherOutput:
     """The output with this input, if it is the worst so far."""
-    output_a, output_b = (np.asarray(outputs[place][spec.name]) for place, spec in enumerate((other.a, other.b)))
+    output_a = np.asarray(outputs[0][other.a.name])
+    output_b = np.asarray(outputs[1][other.b.name])
     if output_a.dtype.kind not in "fiub" or output_b.dtype.kind not in "fiub":
-        same = np.array_equal(output_a, output_b)
-        moved, error = Deviation(0.0 if same else 1.0), 0.0 if same else 1.0
+        # Texts, such as names of classes, have no distance: all or nothing.
+        error = 0.0 if np.array_equal(output_a, output_b) else 1.0
+        moved = Deviation(error)
     else:
         moved, error = _distance(real_output(output_b, other.b), real_output(output_a, other.a))
     largest = replace(other, error=max(error, other.error))

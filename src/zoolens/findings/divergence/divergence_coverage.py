@@ -22,11 +22,12 @@ def layers_understood(a: Side, b: Side) -> Coverage:
             remedy = _FIXED if side.job.asset.format == "onnx" else _EXPORT
             gaps.append(Gap(f"the graph of {side.label} ({side.job.asset.format})", remedy=remedy))
             continue
-        layers = [node for node in side.graph.nodes if node.op not in _TRIVIAL]
-        dark = holes_of(side.graph)
+        understood = sum(node.op not in _TRIVIAL for node in side.graph.nodes)
+        holes = holes_of(side.graph)
         remedy = _OPERATOR if has_reference() else _INSTALL
-        gaps += [Gap(f"operator {kind} in {side.label}, which has no reference", 1, remedy) for kind in dark.values()]
-        tallies.append(Tally(f"layers of {side.label}", len(layers), len(layers) + len(dark)))
+        missing = [f"operator {kind} in {side.label}, which has no reference" for kind in holes.values()]
+        gaps += [Gap(words, 1, remedy) for words in missing]
+        tallies.append(Tally(f"layers of {side.label}", understood, understood + len(holes)))
     return Coverage(tuple(tallies), tuple(dict.fromkeys(gaps)))
 
 

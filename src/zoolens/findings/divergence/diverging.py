@@ -115,15 +115,18 @@ def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progre
     asked = _Asked(dataset, answers, _worst(answers, count), memory, progress)
     random = random_causes((a, b), asked.chosen[0])
     if random:
+        # No proof holds for a side that answers differently each time, so nothing else is looked for.
         return replace(_by_answers(a, b, asked), causes=random)
     a, b = _with_graphs(a, b, asked)
     result = _explained(a, b, asked)
     result = _with_tensors(result, _file_tensors(a, b))
-    for other in sorted(answers.others, key=lambda output: -output.relative_error)[:_OTHER_OUTPUTS]:
+    farthest_first = sorted(answers.others, key=lambda output: -output.relative_error)
+    for other in farthest_first[:_OTHER_OUTPUTS]:
         if is_beyond(result.relative_error, result.floor) or not other.relative_error:
             break
-        watched = replace(a, focus=other.a), replace(b, focus=other.b)
-        again = _explained(*watched, replace(asked, chosen=[other.worst]))
+        watched_a = replace(a, focus=other.a)
+        watched_b = replace(b, focus=other.b)
+        again = _explained(watched_a, watched_b, replace(asked, chosen=[other.worst]))
         if is_beyond(other.relative_error, again.floor):
             result = replace(again, output=other, tensors=result.tensors)
     return result
@@ -133,16 +136,23 @@ def _file_tensors(a: Side, b: Side) -> FileTensors | None:
     """The constants of two files beside each other; None where it is one file, or where one cannot be read."""
     if same_files(a.job, b.job):
         return None
-    ours, theirs = tensors_of(a), tensors_of(b)
-    return None if ours is None or theirs is None else compared_tensors(ours, theirs)
+    ours = tensors_of(a)
+    theirs = tensors_of(b)
+    if ours is None or theirs is None:
+        return None
+    return compared_tensors(ours, theirs)
 
 
 def _with_tensors(result: Divergence, tensors: FileTensors | None) -> Divergence:
     """The result with the constants of both files; where nothing else explains the difference, they are suspected."""
     result = replace(result, tensors=tensors)
+    if tensors is None or not tensors.changed:
+        return result
     unexplained = result.causes and all(cause.kind is Kind.UNEXPLAINED for cause in result.causes)
     inside = result.causes == (_INSIDE,)
-    if tensors is None or not tensors.changed or not unexplained or (result.measured_floor and not inside):
+    # With a measured floor the files were computed exactly, and changed constants did not explain the answers.
+    exonerated = result.measured_floor and not inside
+    if not unexplained or exonerated:
         return result
     words = next(iter(tensors.sentences)).rstrip(".")
     why = "they move layers inside and no examined answer" if inside else "what they do to the answers was not computed"
@@ -161,8 +171,7 @@ def _explained(a: Side, b: Side, asked: _Asked) -> Divergence:
         examined = _inspected(a, b, graphs, examined, asked)
         exact = {example.index: Exact.of(a, b, example, compared_kind(a, b)) for example in examined}
     except ZoolensError as error:
-        a = replace(a, notes=(*a.notes, f"The layers could not be compared: {error.message}"))
-        return _by_answers(a, b, asked)
+        return _by_answers(a.noting(f"The layers could not be compared: {error.message}"), b, asked)
     worst = examined[0]
     exact_worst = exact[worst.index]
     layers = _worst_layers(examined, graphs, a.raw)
@@ -209,16 +218,19 @@ def _with_graphs(a: Side, b: Side, asked: _Asked) -> tuple[Side, Side]:
     index = asked.chosen[0]
     a = with_graph(a, a.feeds(index))
     b = with_graph(b, b.feeds(index), a)
-    if asked.answers.compared == "raw outputs" and a.graph is None and b.graph is not None:
+    if asked.answers.compared != "raw outputs":
+        return a, b
+    if a.graph is None and b.graph is not None:
         a = with_borrowed_graph(a, b, index, asked.memory)
-    elif asked.answers.compared == "raw outputs" and b.graph is None and a.graph is not None:
+    elif b.graph is None and a.graph is not None:
         b = with_borrowed_graph(b, a, index, asked.memory)
     return a, b
 
 
 def _with_points(a: Side, b: Side, graphs: Aligned, index: int) -> tuple[Side, Side, Aligned]:
     """Both sides with the tensors that they show, found in the graphs as they were aligned."""
-    a, b = replace(a, graph=graphs.a), replace(b, graph=graphs.b)
+    a = replace(a, graph=graphs.a)
+    b = replace(b, graph=graphs.b)
     shared = graphs.a is graphs.b
     known = None
     owner = b if a.borrowed else a
@@ -228,15 +240,16 @@ def _with_points(a: Side, b: Side, graphs: Aligned, index: int) -> tuple[Side, S
     b = b if b.borrowed else with_points(b, index, known)
     if shared:  # one object, by which it is known that both have the same graph
         graph = b.graph if a.borrowed else a.graph
-        a, b = replace(a, graph=graph), replace(b, graph=graph)
+        a = replace(a, graph=graph)
+        b = replace(b, graph=graph)
     assert a.graph is not None
     assert b.graph is not None
     return a, b, replace(graphs, a=a.graph, b=b.graph)
 
 
 def _first(layers: Sequence[LayerFacts]) -> LayerFacts | None:
-    measured = [(fact, fact.layer.between, fact.layer.floor) for fact in layers]
-    return first_beyond((fact, between, floor) for fact, between, floor in measured if between is not None)
+    both = [(fact, fact.layer.between) for fact in layers]
+    return first_beyond((fact, between, fact.layer.floor) for fact, between in both if between is not None)
 
 
 def _causes(
@@ -251,12 +264,11 @@ def _causes(
         if proved:
             return proved, []
     files = [] if borrowed else causes_of_files(a, b, graphs, examined, exact)
-    of_runtimes = [
-        cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)
-    ]
+    of_runtimes = [*causes_of_runtime(a, 0, examined, exact), *causes_of_runtime(b, 1, examined, exact)]
     if differs:
         moved = is_beyond(_watched_difference(a, b, worst), exact[worst.index].floor_between(a, b))
-        return tuple([*files, *of_runtimes] or [_UNEXPLAINED if moved else _INSIDE]), []
+        nothing_found = _UNEXPLAINED if moved else _INSIDE
+        return tuple([*files, *of_runtimes] or [nothing_found]), []
     if files or not of_runtimes:
         return tuple(files), []
     words = "; ".join(cause.words for cause in of_runtimes)
@@ -302,13 +314,16 @@ def _not_compared(a: Side, b: Side) -> tuple[Gap, ...]:
 def _worst(answers: AnswerPairs, count: int) -> list[int]:
     """Return the inputs to examine: the one whose answers differ most, then flipped ones, then the others."""
     worst, *others = sorted(answers.rows, key=lambda row: (-row.deviation.error, row.index))
-    ordered = [worst, *sorted(others, key=lambda row: not row.flips)]
+    flipped_first = sorted(others, key=lambda row: not row.flips)
+    ordered = [worst, *flipped_first]
     return [row.index for row in ordered[: max(1, count)]]
 
 
 def _examine(a: Side, b: Side, index: int) -> ExaminedInput:
-    feeds = a.feeds(index), b.feeds(index)
-    return ExaminedInput(index, feeds, (a.answer(feeds[0]), b.answer(feeds[1])))
+    feeds_a = a.feeds(index)
+    feeds_b = b.feeds(index)
+    answers = a.answer(feeds_a), b.answer(feeds_b)
+    return ExaminedInput(index, (feeds_a, feeds_b), answers)
 
 
 def _inspected(
@@ -343,17 +358,15 @@ def _fitting(a: Side, b: Side, examined: Sequence[ExaminedInput]) -> list[Examin
 def _worst_layers(examined: Sequence[ExaminedInput], graphs: Aligned, raw: Graph | None) -> tuple[LayerFacts, ...]:
     by_pair: dict[NodePair, list[InspectedLayer]] = {}
     for example in examined:
-        for layer in example.inspection.layers if example.inspection is not None else ():
+        if example.inspection is None:
+            continue
+        for layer in example.inspection.layers:
             by_pair.setdefault(layer.pair, []).append(layer)
-    facts = [LayerFacts(_label(graphs, pair), worst_layer(layers)) for pair, layers in by_pair.items()]
+    facts = [LayerFacts(label_of(graphs.a, pair.a), worst_layer(layers)) for pair, layers in by_pair.items()]
     if not holes_of(graphs.a) or raw is None:
         return tuple(facts)
     place = {node.name: number for number, node in enumerate(raw.nodes)}  # what goes into a hole stands before it
     return tuple(sorted(facts, key=lambda fact: place.get(fact.layer.pair.a, len(place))))
-
-
-def _label(graphs: Aligned, pair: NodePair) -> str:
-    return label_of(graphs.a, pair.a)
 
 
 def _facts(side: Side) -> SideSummary:

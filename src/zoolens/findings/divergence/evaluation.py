@@ -19,7 +19,7 @@ from zoolens.findings.twins.activations import starting_at
 
 _GRIDS: Final = "grids"
 _DITHER: Final = "dither"
-_MOVED: Final = 0.01  # of a step
+_DITHERED: Final = 0.01  # of a step
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Grid:
         return cls(step, zero, (limits.min - zero) * step, (limits.max - zero) * step)
 
     def rounded(self, value: Array) -> Array:
-        return np.clip(np.round(value / self.step) * self.step, self.low, self.high)
+        steps = np.round(value / self.step)
+        return np.clip(steps * self.step, self.low, self.high)
 
     @property
     def words(self) -> str:
@@ -61,11 +62,13 @@ def exact_values(
 ) -> Iterator[tuple[Node, Array]]:
     """Every node with its value, in order; `given` values are taken instead of being computed."""
     grids = grids_of(graph)
-    own = graph.facts.get("input_axes", {})  # inputs of the file, and not values that stand in for a part of it
-    fed = {
-        name: grids[name].rounded(array) if name in grids and name in own else array for name, array in inputs.items()
-    }
-    return node_values(graph, fed, given, _rounding(grids, graph.facts.get(_DITHER)), _precision(graph, fed))
+    own = graph.facts.get("input_axes", {})  # inputs of the file, and not values that replace a part of it
+    fed = dict(inputs)
+    for name, array in inputs.items():
+        if name in grids and name in own:
+            fed[name] = grids[name].rounded(array)
+    rounding = _rounding(grids, graph.facts.get(_DITHER))
+    return node_values(graph, fed, given, rounding, _precision(graph, fed))
 
 
 def _precision(graph: Graph, inputs: Mapping[str, Array]) -> np.dtype[np.floating] | None:
@@ -97,8 +100,10 @@ def _rounding(grids: Mapping[str, Grid], seed: int | None) -> Callable[[Node, Ar
         if grid is None:
             return computed
         if seed is not None:
+            # Seeded by the node's name, so that a part of the graph is disturbed as the whole is.
             generator = np.random.default_rng([seed, zlib.crc32(node.name.encode())])
-            computed = computed + (_MOVED * grid.step * generator.uniform(-1, 1, computed.shape)).astype(computed.dtype)
+            noise = _DITHERED * grid.step * generator.uniform(-1, 1, computed.shape)
+            computed = computed + noise.astype(computed.dtype)
         return grid.rounded(computed).astype(computed.dtype)
 
     return rounded

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from zoolens.base.numerics.deviation import deviation_of_finite
-from zoolens.base.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS
 from zoolens.findings.divergence.divergence_answers import Compared
 from zoolens.findings.divergence.divergence_causes import Parts
 from zoolens.findings.divergence.evaluation import exact_value, exact_values, grids_of
@@ -19,6 +18,7 @@ from zoolens.findings.divergence.inspection import (
     SideView,
     disturbed_weights,
     floor_between,
+    noise_floor,
     noisy,
     noisy_inputs,
     same_evaluation,
@@ -45,10 +45,10 @@ class ExaminedInput:
         """Returns a copy with what both graphs are given. A side that is held against the other's graph is taken to
         compute the same of a sample, whatever order of channels or scale it is fed in: its graph is given the other's
         input."""
-        owners = (b if a.borrowed else a, a if b.borrowed else b)
-        places = (1 if a.borrowed else 0, 0 if b.borrowed else 1)
-        inputs = [side.real_inputs(self.feeds[place]) for side, place in zip(owners, places, strict=True)]
-        return replace(self, inputs=(inputs[0], inputs[1]))
+        feeds_a, feeds_b = self.feeds
+        ours = b.real_inputs(feeds_b) if a.borrowed else a.real_inputs(feeds_a)
+        theirs = a.real_inputs(feeds_a) if b.borrowed else b.real_inputs(feeds_b)
+        return replace(self, inputs=(ours, theirs))
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,13 @@ class Exact:
     @classmethod
     def of(cls, a: Side, b: Side, examined: ExaminedInput, kind: Compared = "raw outputs") -> Exact:
         views = examined.view(a, 0), examined.view(b, 1)
-        ours = _measured(views[0])
-        theirs = ours if same_evaluation(*views) and a.output == b.output else _measured(views[1])
-        outputs = ours[0], theirs[0]
+        is_shared = same_evaluation(*views) and a.output == b.output
+        output_a, floor_a, file_floor_a = ours = _measured(views[0])
+        output_b, floor_b, file_floor_b = ours if is_shared else _measured(views[1])
+        outputs = output_a, output_b
         scores = None if kind == "raw outputs" else _in_scores(views, outputs)
         inputs = views[0].inputs, views[1].inputs
-        return cls(inputs, outputs, (ours[1], theirs[1]), max(ours[2], theirs[2]), scores)
+        return cls(inputs, outputs, (floor_a, floor_b), max(file_floor_a, file_floor_b), scores)
 
     def floor_between(self, a: Side, b: Side) -> float:
         """What rounding may do to the difference of the two answers. Against a file that is quantised, one that is not
@@ -94,19 +95,21 @@ class Exact:
 def _measured(view: SideView) -> tuple[Array, float, float]:
     """The exact output of a side, what rounding may do to it, and what weights that differ by rounding may do."""
     exact = exact_output(view.graph, view.side.output, view.inputs)
-    floor = _floor(view, exact, noisy)
-    return exact, floor, _floor(view, exact, disturbed_weights) if grids_of(view.graph) else floor
+    floor = noise_floor(exact, _disturbed_outputs(view, noisy))
+    if not grids_of(view.graph):
+        return exact, floor, floor
+    # The files themselves have no integer kernels, so that values between two steps of a grid are not disturbed.
+    return exact, floor, noise_floor(exact, _disturbed_outputs(view, disturbed_weights))
 
 
 def _in_scores(views: Sequence[SideView], outputs: Sequence[Array]) -> tuple[float, float]:
     """Return the relative difference of the scores of two exact outputs, and its rounding floor."""
     scores = [scores_of(view.side, output) for view, output in zip(views, outputs, strict=True)]
-    floor = FACTOR * ROUNDINGS * ONE_ROUNDING
+    floors = []
     for view, exact in zip(views, scores, strict=True):
-        for seed in range(NOISY_RUNS):
-            moved = exact_output(noisy(view.graph, seed), view.side.output, noisy_inputs(view.inputs, seed))
-            floor = max(floor, FACTOR * deviation_of_finite(scores_of(view.side, moved), exact).error)
-    return relative_difference(scores[1], scores[0]), floor
+        moved = (scores_of(view.side, output) for output in _disturbed_outputs(view, noisy))
+        floors.append(noise_floor(exact, moved))
+    return relative_difference(scores[1], scores[0]), max(floors)
 
 
 def scores_of(side: Side, output: Array) -> Array:
@@ -114,19 +117,17 @@ def scores_of(side: Side, output: Array) -> Array:
     that the runtime would give."""
     spec = side.watched
     extents = [extent or 1 for extent in spec.shape[1:]]
-    shaped = output.reshape(1, *extents) if output.size == prod(extents) else output.reshape(1, -1)
+    shape = (1, *extents) if output.size == prod(extents) else (1, -1)
+    shaped = output.reshape(shape)
     if spec.scale and np.dtype(spec.dtype).kind in "iu":
         limits = np.iinfo(spec.dtype)
         shaped = np.clip(np.round(shaped / spec.scale + (spec.zero_point or 0)), limits.min, limits.max)
     return np.asarray(side.scores(shaped.astype(spec.dtype)), np.float64).reshape(-1)
 
 
-def _floor(view: SideView, exact: Array, disturb: Callable[[Graph, int], Graph]) -> float:
-    floor = FACTOR * ROUNDINGS * ONE_ROUNDING
+def _disturbed_outputs(view: SideView, disturb: Callable[[Graph, int], Graph]) -> Iterator[Array]:
     for seed in range(NOISY_RUNS):
-        moved = exact_output(disturb(view.graph, seed), view.side.output, noisy_inputs(view.inputs, seed))
-        floor = max(floor, FACTOR * deviation_of_finite(moved, exact).error)
-    return floor
+        yield exact_output(disturb(view.graph, seed), view.side.output, noisy_inputs(view.inputs, seed))
 
 
 def exact_output(graph: Graph, name: str, inputs: Mapping[str, Array]) -> Array:
@@ -138,8 +139,8 @@ def exact_outputs(graph: Graph, names: Sequence[str], inputs: Mapping[str, Array
     if not names:
         return []
     segment = starting_at(graph, inputs, tuple(names))
-    found = {node.name: value.reshape(-1) for node, value in exact_values(segment, inputs) if node.name in names}
-    return [found[name] for name in names]
+    values = {node.name: value.reshape(-1) for node, value in exact_values(segment, inputs) if node.name in names}
+    return [values[name] for name in names]
 
 
 def farthest(first: Sequence[Array], second: Sequence[Array]) -> float:

@@ -54,7 +54,9 @@ def causes_of_files(
         return _below_rounding(a, b, graphs, examined, exacts)
     ours = fed_to(b, graphs, exact.inputs[0])
     by_input = ours is not None and inputs_differ(exact.inputs, graphs)
-    swapped = exact_output(graphs.b, b.output, ours) if ours is not None and by_input else exact.outputs[1]
+    swapped = exact.outputs[1]  # what B's file answers to A's input
+    if ours is not None and by_input:
+        swapped = exact_output(graphs.b, b.output, ours)
     definition = relative_difference(swapped, exact.outputs[0])
     causes: list[Cause] = []
     if by_input and definition < before:
@@ -64,7 +66,9 @@ def causes_of_files(
         if proof.holds:
             return causes
     target = swapped if causes else exact.outputs[1]
-    others = [exacts[example.index] for example in examined[1:]] if not by_input and exact.scores is None else []
+    others: list[Exact] = []
+    if not by_input and exact.scores is None:
+        others = [exacts[example.index] for example in examined[1:]]
     definitions = _definitions(Exchange(a, b, graphs, exact, target, others))
     if not by_input and not all(cause.proved for cause in definitions):
         definitions = _by_names(a, b, examined, exacts) or definitions
@@ -90,37 +94,36 @@ def _by_names(a: Side, b: Side, examined: Sequence[ExaminedInput], exacts: Mappi
     if a.raw is None or b.raw is None or a.borrowed or b.borrowed:
         return []
     graphs = aligned_by_name(a.raw, b.raw)
-    if (
-        graphs is None
-        or _other_widths(graphs)
-        or any(grids_of(side.graph) for side in (a, b) if side.graph is not None)
-    ):
+    if graphs is None or _other_widths(graphs):
         return []
-    a, b = (replace(side, graph=as_file(raw)) for side, raw in ((a, graphs.a), (b, graphs.b)))
-    found = [_in_file_axes(a, b, example, exacts[example.index]) for example in examined]
-    causes = _definitions(Exchange(a, b, graphs, found[0], found[0].outputs[1], found[1:]))
+    if any(grids_of(side.graph) for side in (a, b) if side.graph is not None):
+        return []
+    a = replace(a, graph=as_file(graphs.a))
+    b = replace(b, graph=as_file(graphs.b))
+    worst, *others = (_in_file_axes(a, b, example, exacts[example.index]) for example in examined)
+    causes = _definitions(Exchange(a, b, graphs, worst, worst.outputs[1], others))
     return causes if all(cause.proved for cause in causes) else []
 
 
 def _other_widths(graphs: Aligned) -> bool:
     """Whether tensors of one place have other shapes: then all that is behind them would be exchanged, too, and the
     proof would say nothing."""
-    pairs = [(graphs.a.by_name[pair.a], graphs.b.by_name[pair.b]) for pair in graphs.pairs]
-    return any(
-        (theirs := node.parameter(tensor.role)) is not None and theirs.shape != tensor.shape
-        for other, node in pairs
-        for tensor in other.parameters
-    )
+    for pair in graphs.pairs:
+        theirs = graphs.b.by_name[pair.b]
+        for ours in graphs.a.by_name[pair.a].parameters:
+            partner = theirs.parameter(ours.role)
+            if partner is not None and partner.shape != ours.shape:
+                return True
+    return False
 
 
 def _in_file_axes(a: Side, b: Side, example: ExaminedInput, exact: Exact) -> Exact:
+    assert a.graph is not None
+    assert b.graph is not None
     inputs = a.real_inputs(example.feeds[0]), b.real_inputs(example.feeds[1])
-    outputs = [
-        exact_output(side.graph, side.output, given)
-        for side, given in zip((a, b), inputs, strict=True)
-        if side.graph is not None
-    ]
-    return replace(exact, inputs=inputs, outputs=(outputs[0], outputs[1]), scores=None)
+    output_a = exact_output(a.graph, a.output, inputs[0])
+    output_b = exact_output(b.graph, b.output, inputs[1])
+    return replace(exact, inputs=inputs, outputs=(output_a, output_b), scores=None)
 
 
 def _together(preprocessing: Cause, definitions: Sequence[Cause]) -> Cause:
@@ -195,12 +198,13 @@ class Exchange:
     def proof(self, chosen: list[FileDifference]) -> Proof:
         """What is left of the difference with these places taken over. Where the outputs are of different kinds, such
         as logits and probabilities, scores may show it too."""
-        answer, exact = self.answer(chosen, self.exact), self.exact
+        exact = self.exact
+        answer = self.answer(chosen, exact)
         what = "this one place" if len(chosen) == 1 else f"all {len(chosen)} places"
         words = f"A's file with {what} as in B, computed exactly, against B's file"
         targets = self.targets(exact, self.target)
-        graph = self.graphs.a
-        before = farthest(targets, [exact.outputs[0], *exact_outputs(graph, sinks_of(graph), exact.inputs[0])])
+        into_holes = exact_outputs(self.graphs.a, sinks_of(self.graphs.a), exact.inputs[0])
+        before = farthest(targets, [exact.outputs[0], *into_holes])
         after = math.inf if answer is None else farthest(answer, targets)
         proof = Proof(words, before, after, exact.file_floor)
         if answer is None or proof.holds or exact.scores is None:
@@ -211,11 +215,13 @@ class Exchange:
 
     def holds_elsewhere(self, place: list[FileDifference]) -> bool:
         """Whether the place alone explains the other examined inputs too."""
-        answers = [(self.answer(place, other), other) for other in self.others]
-        return all(
-            answer is not None and farthest(answer, self.targets(other, other.outputs[1])) <= other.file_floor
-            for answer, other in answers
-        )
+        for other in self.others:
+            answer = self.answer(place, other)
+            if answer is None:
+                return False
+            if not farthest(answer, self.targets(other, other.outputs[1])) <= other.file_floor:
+                return False
+        return True
 
 
 def _definitions(exchange: Exchange) -> list[Cause]:
@@ -275,10 +281,11 @@ def _also(graphs: Aligned, every: Sequence[FileDifference], place: Sequence[File
 def _place_of(graphs: Aligned, difference: FileDifference) -> tuple[Graph, str]:
     graph, name = (graphs.a, difference.a) if difference.a is not None else (graphs.b, difference.b)
     assert name is not None
-    if difference.kind == "connections":  # the layer that was left out, rather than the one that it fed
-        lost = [given for given in graph.by_name[name].inputs if given in graphs.only_a]
-        return graph, next(iter(lost), name)
-    return graph, name
+    if difference.kind != "connections":
+        return graph, name
+    # The layer that was left out, rather than the one that it fed.
+    lost = [given for given in graph.by_name[name].inputs if given in graphs.only_a]
+    return graph, next(iter(lost), name)
 
 
 def _definition(graphs: Aligned, difference: FileDifference, proof: Proof, also: str = "") -> Cause:
@@ -291,10 +298,13 @@ def _definition(graphs: Aligned, difference: FileDifference, proof: Proof, also:
 def _quantised(exchange: Exchange, every: list[FileDifference], proof: Proof) -> Cause:
     """Quantised against real: which layers cost most, by restoring them one at a time; of many, those that move their
     own value most."""
-    graphs, real = exchange.graphs, exchange.exact.outputs[0]
+    graphs = exchange.graphs
+    real = exchange.exact.outputs[0]
     costs: list[tuple[float, str]] = []
-    for difference in sorted(every, key=lambda difference: -difference.effect)[:_RESTORED]:
-        answer = exchange.answer([other for other in every if other is not difference], exchange.exact)
+    most_effective = sorted(every, key=lambda difference: -difference.effect)
+    for difference in most_effective[:_RESTORED]:
+        others = [other for other in every if other is not difference]
+        answer = exchange.answer(others, exchange.exact)
         if answer is not None and difference.a is not None:
             costs.append((proof.before - relative_difference(answer[0], real), difference.a))
     costs.sort(key=lambda cost: -cost[0])

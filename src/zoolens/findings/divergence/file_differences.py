@@ -49,13 +49,13 @@ class _ChangedTensor:
 def differences(graphs: Aligned, inputs: Mapping[str, Array]) -> list[FileDifference]:
     """Every place where the two files say something else, in order of computation, with its effect on this input."""
     differing = {pair.a: pair for pair in graphs.pairs if _differ(graphs, pair)}
-    listed = [
-        FileDifference("missing", name, None, f"B has no {_named(graphs.a.by_name[name])}") for name in graphs.only_a
-    ]
-    listed += [
-        FileDifference("extra", None, name, f"B has {_named(graphs.b.by_name[name])}, which A has not")
-        for name in graphs.only_b
-    ]
+    listed: list[FileDifference] = []
+    for name in graphs.only_a:
+        words = f"B has no {_named(graphs.a.by_name[name])}"
+        listed.append(FileDifference("missing", name, None, words))
+    for name in graphs.only_b:
+        words = f"B has {_named(graphs.b.by_name[name])}, which A has not"
+        listed.append(FileDifference("extra", None, name, words))
     values: dict[str, Array] = {}
     needed = {name for pair in differing.values() for name in graphs.a.by_name[pair.a].inputs}
     for node, value in exact_values(graphs.a, inputs):
@@ -72,17 +72,23 @@ def _order_of_computation(graphs: Aligned) -> Callable[[FileDifference], tuple[i
     beside = {pair.b: place[pair.a] for pair in graphs.pairs}
     behind: dict[str, tuple[int, int]] = {}
     for number, node in enumerate(graphs.b.nodes, 1):
-        before = max((behind[name][0] for name in node.inputs), default=0)
-        behind[node.name] = (beside[node.name], 0) if node.name in beside else (before, number)
+        if node.name in beside:
+            behind[node.name] = (beside[node.name], 0)
+        else:
+            before = max((behind[name][0] for name in node.inputs), default=0)
+            behind[node.name] = (before, number)
 
     def key(difference: FileDifference) -> tuple[int, int]:
-        return (place[difference.a], 0) if difference.a is not None else behind[difference.b or ""]
+        if difference.a is not None:
+            return place[difference.a], 0
+        return behind[difference.b or ""]
 
     return key
 
 
 def _differ(graphs: Aligned, pair: NodePair) -> bool:
-    a, b = graphs.a.by_name[pair.a], graphs.b.by_name[pair.b]
+    a = graphs.a.by_name[pair.a]
+    b = graphs.b.by_name[pair.b]
     if a.op != b.op or _attributes(a, b) or _rewired(graphs, a, b) or any(_weights(graphs, a, b)):
         return True
     return not _same_grid(*_grids(graphs, pair))
@@ -106,11 +112,13 @@ def _grids(graphs: Aligned, pair: NodePair) -> tuple[Grid | None, Grid | None]:
 def _same_grid(a: Grid | None, b: Grid | None) -> bool:
     if a is None or b is None:
         return a is b
-    return abs(a.step - b.step) <= 1e-6 * a.step and abs(a.low - b.low) <= a.step / 2
+    same_step = abs(a.step - b.step) <= 1e-6 * a.step  # steps are float32
+    return same_step and abs(a.low - b.low) <= a.step / 2
 
 
 def _difference(graphs: Aligned, pair: NodePair, values: Mapping[str, Array], exact: Array) -> FileDifference:
-    a, b = graphs.a.by_name[pair.a], graphs.b.by_name[pair.b]
+    a = graphs.a.by_name[pair.a]
+    b = graphs.b.by_name[pair.b]
     weights = list(_weights(graphs, a, b))
     attributes = _attributes(a, b)
     words: list[str] = []
@@ -142,8 +150,14 @@ def common_rounding(every: Sequence[FileDifference]) -> Rounding | None:
 
 
 def _attributes(a: Node, b: Node) -> dict[str, tuple[Any, Any]]:
-    names = [name for name in dict.fromkeys((*a.attributes, *b.attributes)) if name not in _SAYS_NOTHING]
-    return {name: (a.get(name), b.get(name)) for name in names if not _equal(a.get(name), b.get(name))}
+    """The settings that differ, with the value of each side."""
+    differing = {}
+    for name in dict.fromkeys((*a.attributes, *b.attributes)):
+        ours = a.get(name)
+        theirs = b.get(name)
+        if name not in _SAYS_NOTHING and not _equal(ours, theirs):
+            differing[name] = (ours, theirs)
+    return differing
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -173,7 +187,9 @@ def _weights(graphs: Aligned, a: Node, b: Node) -> Iterator[_ChangedTensor]:
 
 def _values(graph: Graph, tensor: Parameter) -> Array | None:
     values = graph.weights.get(tensor.key)
-    return None if values is None or np.asarray(values).dtype.kind not in "fiub" else np.asarray(values)
+    if values is None or np.asarray(values).dtype.kind not in "fiub":
+        return None
+    return np.asarray(values)
 
 
 def _changed(role: str, values_a: Array, values_b: Array, error: float) -> _ChangedTensor:
@@ -183,7 +199,8 @@ def _changed(role: str, values_a: Array, values_b: Array, error: float) -> _Chan
                 where = "" if side == "B" else " in A"
                 words = f"{role} rounded to {precision}{where} (relative distance {error:.1e})"
                 return _ChangedTensor(words, Rounding(side, precision))
-    changed = int(np.count_nonzero(np.abs(values_b - values_a.astype(np.float64)) > EQUAL * root_mean_square(values_a)))
+    moved = np.abs(values_b - values_a.astype(np.float64))
+    changed = int(np.count_nonzero(moved > EQUAL * root_mean_square(values_a)))
     if changed and np.array_equal(np.sort(values_a), np.sort(values_b)):
         return _ChangedTensor(
             f"{role} holds the same numbers in another order ({changed:,} of {values_a.size:,} moved)"
@@ -197,8 +214,10 @@ def _is_rounded(whole: Array, half: Array, precision: str) -> bool:
     computes it anew, so that a number which lies between two may be rounded to either."""
     if whole.dtype.kind != "f" or not is_representable(half, precision):
         return False
+    stored = np.asarray(half, np.float32)
     nearest = [rounded(whole * (1 + slack), precision) for slack in (0.0, -_ANEW, _ANEW)]
-    return bool(np.logical_or.reduce([near == np.asarray(half, np.float32) for near in nearest]).all())
+    is_nearest = np.logical_or.reduce([near == stored for near in nearest])
+    return bool(is_nearest.all())
 
 
 def _effect(graphs: Aligned, a: Node, b: Node, values: Mapping[str, Array], exact: Array) -> float:

@@ -119,7 +119,8 @@ def compared_tensors(a: Mapping[str, Array], b: Mapping[str, Array]) -> FileTens
     anew = 0
     reshaped = []
     for ours, theirs in pairs:
-        one, other = np.asarray(a[ours]), np.asarray(b[theirs])
+        one = np.asarray(a[ours])
+        other = np.asarray(b[theirs])
         if one.size != other.size:
             reshaped.append(ours)
             continue
@@ -134,10 +135,11 @@ def _change(ours: str, theirs: str, a: Array, b: Array) -> TensorChange | None:
     """Return None where all numbers are equal; a change of no numbers where they differ by roundings only."""
     if np.array_equal(a, b):
         return None
-    one, other = a.astype(np.float64), b.astype(np.float64)
-    difference = np.abs(other - one)
-    size = float(np.max(np.abs(one), initial=0.0)) or 1.0
-    tolerance = EQUAL * np.maximum(np.abs(one), 1e-3 * size)
+    before = np.abs(a.astype(np.float64))
+    difference = np.abs(b.astype(np.float64) - a.astype(np.float64))
+    size = float(np.max(before, initial=0.0)) or 1.0
+    # Numbers near zero are held against the largest: one that is computed anew as a sum rounds with its terms.
+    tolerance = EQUAL * np.maximum(before, 1e-3 * size)
     moved = ~(difference <= tolerance)  # NaN counts as moved
     extent = a.shape[0] if a.ndim > 1 else 1
     by_channel = moved.reshape(extent, -1).any(axis=1)

@@ -43,7 +43,8 @@ class DivergenceGate:
         value = _FIGURES[self.figure](divergence)
         if math.isnan(value):
             raise NotKnown(f"The gate {self.text!r} cannot be judged: {self.figure} is not a number.")
-        return _OPERATORS[self.op](value, self.limit), f"{self.text}: {self.figure} is {value:.3g}"
+        fails = _OPERATORS[self.op](value, self.limit)
+        return fails, f"{self.text}: {self.figure} is {value:.3g}"
 
 
 def parse_divergence_gate(text: str) -> DivergenceGate | UnknownGate[Divergence]:

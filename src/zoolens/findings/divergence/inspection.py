@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -30,10 +30,11 @@ from zoolens.findings.graph.ir.model import Array, Graph
 from zoolens.findings.graph.ir.vocabulary import LEAVES
 from zoolens.findings.twins.activations import starting_at
 
-NOISY_RUNS: Final = 2
+NOISY_RUNS: Final = 2  # disturbed evaluations, the farthest of which makes a floor
 _TRIVIAL: Final = LEAVES | {"reshape", "flatten"}
+_BELOW_ONE: Final = 0.999  # a floor above 1 says that rounding may do anything
 _BYTES: Final = 2 * (4 + 8) + 2 * 8 + 2 * NOISY_RUNS * 4  # of one number: captured, as float64, references, noise
-_SMALLEST_FLOOR: Final = FACTOR * ROUNDINGS * ONE_ROUNDING  # what a sum in any order may be off by
+SMALLEST_FLOOR: Final = FACTOR * ROUNDINGS * ONE_ROUNDING  # what a sum in any order may be off by
 
 
 @dataclass(frozen=True)
@@ -81,22 +82,19 @@ class InspectedLayer:
 def worst_layer(layers: Sequence[InspectedLayer]) -> InspectedLayer:
     """One layer on several inputs: each of its deviations from the input on which it is farthest beyond its floor."""
     farthest = max(layers, key=lambda layer: _floors_beyond(layer.between, layer.floor))
-    sides = [
-        max(
-            (side for layer in layers if (side := layer.sides[place]) is not None),
-            key=lambda side: (side.broken, _floors_beyond(side.local, side.local_floor)),
-            default=None,
-        )
-        for place in (0, 1)
-    ]
-    return replace(farthest, a=sides[0], b=sides[1])
+    return replace(farthest, a=_worst_side(layer.a for layer in layers), b=_worst_side(layer.b for layer in layers))
+
+
+def _worst_side(layers: Iterable[SideLayer | None]) -> SideLayer | None:
+    shown = (layer for layer in layers if layer is not None)
+    return max(shown, key=lambda layer: (layer.broken, _floors_beyond(layer.local, layer.local_floor)), default=None)
 
 
 def _floors_beyond(moved: Deviation | None, floor: float) -> float:
     """How many floors a deviation amounts to; where rounding may do anything, none."""
-    if moved is None or math.isinf(floor):
+    if moved is None or math.isinf(floor) or not moved.error:
         return 0.0
-    return moved.error / floor if floor else (math.inf if moved.error else 0.0)
+    return moved.error / floor if floor else math.inf
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,16 @@ def noisy(graph: Graph, seed: int) -> Graph:
 
 def noisy_inputs(inputs: Mapping[str, Array], seed: int) -> dict[str, Array]:
     generator = np.random.default_rng(seed)
-    return {name: disturbed(value, generator) if value.dtype.kind == "f" else value for name, value in inputs.items()}
+    noisy_values = dict(inputs)
+    for name, value in inputs.items():
+        if value.dtype.kind == "f":  # whole numbers, such as those of tokens, are exact
+            noisy_values[name] = disturbed(value, generator)
+    return noisy_values
+
+
+def noise_floor(exact: Array, disturbed_values: Iterable[Array], least: float = SMALLEST_FLOOR) -> float:
+    """How far rounding may move a value: several times the farthest of its disturbed evaluations."""
+    return max(least, *(FACTOR * deviation_of_finite(value, exact).error for value in disturbed_values))
 
 
 class _Walk:
@@ -199,28 +206,33 @@ class SideView:
     def local(self, name: str, captured: Mapping[str, Array]) -> tuple[Deviation | None, float]:
         """How far the layer is from what float64 makes of the side's own tensors, and what rounding may do there; that
         is measured only where the layer is off by more than rounding may do anywhere."""
-        given = {giver: captured[giver] if giver in captured else self.inputs[giver] for giver in self.givers(name)}
+        known = {**self.inputs, **captured}
+        given = {giver: known[giver] for giver in self.givers(name)}
         if not given:
             return None, 0.0
         segment = starting_at(self.graph, given, (name,))
         exact = exact_value(segment, given, name)
         off = deviation_of_finite(captured[name], exact)
-        floor = max(_SMALLEST_FLOOR, self._half_a_step(name, exact))
-        for seed in range(NOISY_RUNS) if off.error > floor else ():
-            moved = exact_value(noisy(segment, seed), noisy_inputs(given, seed), name)
-            floor = max(floor, FACTOR * deviation_of_finite(moved, exact).error)
-        return off, floor
+        floor = max(SMALLEST_FLOOR, self._half_a_step(name, exact))
+        if off.error <= floor:
+            return off, floor
+        moved = (exact_value(noisy(segment, seed), noisy_inputs(given, seed), name) for seed in range(NOISY_RUNS))
+        return off, noise_floor(exact, moved, floor)
 
     def _half_a_step(self, name: str, exact: Array) -> float:
         """Integer kernels round in their own ways: a quantised value is right within half a step, on average."""
         grid = grids_of(self.graph).get(name) or self.side.points[name].grid
+        if grid is None:
+            return 0.0
         size = root_mean_square(exact)
-        return 0.0 if grid is None else min(0.5 * grid.step / size, 0.999) if size else 0.999
+        return min(0.5 * grid.step / size, _BELOW_ONE) if size else _BELOW_ONE
 
 
 def same_evaluation(a: SideView, b: SideView) -> bool:
     """Whether both sides have one graph and one input, so that what is computed exactly is the same."""
-    return a.graph is b.graph and all(np.array_equal(array, b.inputs[name]) for name, array in a.inputs.items())
+    if a.graph is not b.graph:
+        return False
+    return all(np.array_equal(array, b.inputs[name]) for name, array in a.inputs.items())
 
 
 def inspect(a: SideView, b: SideView, pairs: Sequence[NodePair], budget: int) -> Inspection:
@@ -229,9 +241,14 @@ def inspect(a: SideView, b: SideView, pairs: Sequence[NodePair], budget: int) ->
     windows, skipped = windows_of(views, pairs, budget)
     kept = [pair for window in windows for pair in window]
     same = same_evaluation(a, b)
-    shown = [{pair.names[place] for pair in kept if view.shows(pair.names[place])} for place, view in enumerate(views)]
-    ours = list(_walks(a, shown[0] | shown[1] if same else shown[0]))
-    walks = [ours, ours if same else list(_walks(b, shown[1]))]
+    shown_a = {pair.a for pair in kept if a.shows(pair.a)}
+    shown_b = {pair.b for pair in kept if b.shows(pair.b)}
+    if same:
+        ours = theirs = list(_walks(a, shown_a | shown_b))
+    else:
+        ours = list(_walks(a, shown_a))
+        theirs = list(_walks(b, shown_b))
+    walks = [ours, theirs]
     layers: list[InspectedLayer] = []
     answers: dict[str, Array] = {}
     for window in windows:
@@ -243,13 +260,12 @@ def inspect(a: SideView, b: SideView, pairs: Sequence[NodePair], budget: int) ->
                 captured, answers[view.side.label] = _captured(view, names)
             values.append(captured)
         layers += [_layer(views, pair, values, walks, same) for pair in window]
-    observed = {
-        view.side.label: deviation_of_finite(
-            view.side.real_answer(answers[view.side.label]), view.side.real_answer(view.side.answer(view.feeds))
-        ).error
-        for view in views
-        if view.side.label in answers
-    }
+    observed: dict[str, float] = {}
+    for side, feeds in ((a.side, a.feeds), (b.side, b.feeds)):
+        if side.label in answers:
+            # A runtime that must show a tensor may fuse less, and so compute something else.
+            unobserved = side.real_answer(side.answer(feeds))
+            observed[side.label] = deviation_of_finite(side.real_answer(answers[side.label]), unobserved).error
     return Inspection(tuple(layers), observed, skipped)
 
 
@@ -282,14 +298,18 @@ def _layer(
 def floor_between(a: Side, b: Side, floors: Sequence[float]) -> float:
     """The floor of a difference from those of its two sides: the larger, but where only one file is quantised, for
     what its grids do is not rounding."""
-    quantised = [side.graph is not None and bool(grids_of(side.graph)) for side in (a, b)]
-    return min(floors) if quantised[0] != quantised[1] else max(floors)
+    if _is_quantised(a) != _is_quantised(b):
+        return min(floors)
+    return max(floors)
+
+
+def _is_quantised(side: Side) -> bool:
+    return side.graph is not None and bool(grids_of(side.graph))
 
 
 def _exact(walks: Sequence[_Walk], name: str) -> tuple[Array, float]:
     exact = walks[0].take(name)
-    floor = max(FACTOR * deviation_of_finite(walk.take(name), exact).error for walk in walks[1:])
-    return exact, max(floor, _SMALLEST_FLOOR)
+    return exact, noise_floor(exact, (walk.take(name) for walk in walks[1:]))
 
 
 def _walks(view: SideView, wanted: set[str]) -> Iterator[_Walk]:

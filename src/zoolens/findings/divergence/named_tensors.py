@@ -22,18 +22,21 @@ from zoolens.inventory.runtimes.observing import CapturePoint
 def tensors_of_one_name(a: Side, b: Side, index: int, memory: int, floor: float) -> tuple[LayerFacts, ...]:
     """The tensors of one name and shape on one input, in the order in which A computes them."""
     try:
-        points = [_points(side) for side in (a, b)]
-        names = [name for name in points[0] if name in points[1]]
-        shown = [
-            _shown(side, index, [of[name] for name in names], memory // 2)
-            for side, of in zip((a, b), points, strict=True)
-        ]
+        points_a = _points(a)
+        points_b = _points(b)
+        names = [name for name in points_a if name in points_b]
+        shown_a = _shown(a, index, [points_a[name] for name in names], memory // 2)
+        shown_b = _shown(b, index, [points_b[name] for name in names], memory // 2)
     except (UnsupportedAbility, NotImplementedError, ZoolensError):
         return ()
     facts = []
     for name in names:
-        one, other = (values.get(of[name].name) for values, of in zip(shown, points, strict=True))
-        if one is None or other is None or one.shape != other.shape or one.dtype.kind != "f" or one.ndim < 1:
+        one = shown_a.get(points_a[name].name)
+        other = shown_b.get(points_b[name].name)
+        if one is None or other is None or one.shape != other.shape:
+            continue
+        # Single numbers that a program shows are no layers, and integers may stand for reals on other grids.
+        if one.dtype.kind != "f" or one.ndim < 1:
             continue
         moved = deviation_of_finite(other.astype(np.float64), one.astype(np.float64))
         facts.append(LayerFacts(name, InspectedLayer(NodePair(name, name), moved, floor, None, None)))

@@ -27,7 +27,7 @@ from zoolens.findings.graph.passes.axis_labels import canonical_order, labels
 from zoolens.findings.graph.reference.interpreter import node_values
 from zoolens.inventory.runtimes.observing import CapturePoint
 
-_ALIKE: Final = 1e-4  # of the length: what two projections of equal values may differ by; weights are computed anew
+_ALIKE: Final = 1e-4  # of the length: what two projections of equal values may differ by; passes compute weights anew
 _LARGE: Final = 30.0  # times the spread of the real input
 _LAST_TO_SECOND: Final = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 _SPOKEN: Final = {  # what frameworks call an operator, in lower case
@@ -55,8 +55,11 @@ class Observed:
     def value(self, captured: Array) -> Array:
         """What was captured for the first sample, as real numbers in the axes of the graph."""
         array = np.asarray(captured)
-        whole = array.size == prod(self.shape)  # of a batch of one, whichever axis that is
-        array = array if whole or array.ndim != len(self.file_shape) or self.shape[:1] != (1,) else array[:1]
+        # A tensor of the right size is one sample already, whichever its first axis is: transformers of torch have
+        # the steps before the batch.
+        is_one_sample = array.size == prod(self.shape)
+        if not is_one_sample and array.ndim == len(self.file_shape) and self.shape[:1] == (1,):
+            array = array[:1]
         if array.size != prod(self.shape):
             raise ModelError(
                 f"The tensor {self.point.name[:60]!r} was captured in the shape {array.shape}, not {self.file_shape}."
@@ -73,7 +76,9 @@ class Observed:
 
     def _turn(self) -> Order:
         axes = self.point.axes
-        return canonical_order(axes) if len(axes) == len(self.order) and set(axes) <= set("NCDHW") else self.order
+        if len(axes) == len(self.order) and set(axes) <= set("NCDHW"):
+            return canonical_order(axes)
+        return self.order
 
     def _in_file_axes(self, shape: Shape) -> bool:
         """A runtime may keep a tensor in another order than the file: then its shape is not the file's."""
@@ -160,8 +165,11 @@ def _turned(captured: Array, value: Array) -> Iterator[tuple[float, Order]]:
     plain = tuple(range(captured.ndim))
     for order in dict.fromkeys((plain, _LAST_TO_SECOND.get(captured.ndim, plain))):
         turned = captured.transpose(order)
-        fits = order == plain or turned.shape[1:] == value.shape[1:]
-        yield (max(0.0, 1 - deviation_of_finite(turned.reshape(value.shape), value).error) if fits else -1.0), order
+        if order != plain and turned.shape[1:] != value.shape[1:]:
+            yield -1.0, order
+            continue
+        error = deviation_of_finite(turned.reshape(value.shape), value).error
+        yield max(0.0, 1 - error), order
 
 
 def _fit(
@@ -235,7 +243,10 @@ def holders(raw: Graph, points: Sequence[CapturePoint]) -> dict[str, CapturePoin
             node = point.name
         if node is None and (not tensors or not point.tensor):
             node = by_source.get(point.node) or by_source.get(point.name)
-        if node is not None and node in raw.by_name and (node not in found or (point.kept and not found[node].kept)):
+        if node is None or node not in raw.by_name:
+            continue
+        known = found.get(node)
+        if known is None or (point.kept and not known.kept):
             found[node] = point
     return found
 
@@ -244,29 +255,28 @@ def _random(inputs: Mapping[str, Array], size: float) -> dict[str, Array]:
     """A random input that is so many times as large as the real one; whole numbers are left as they are. One as large
     as the real one leaves activations neither dead nor all saturated."""
     generator = np.random.default_rng(1)
-    return {
-        name: value
-        if value.dtype.kind != "f"
-        else _mean(value) + size * _spread(value) * generator.standard_normal(value.shape)
-        for name, value in inputs.items()
-    }
+    random = dict(inputs)
+    for name, value in inputs.items():
+        if value.dtype.kind == "f":
+            mean, spread = _mean_and_spread(value)
+            random[name] = mean + size * spread * generator.standard_normal(value.shape)
+    return random
 
 
-def _mean(value: Array) -> float:
+def _mean_and_spread(value: Array) -> tuple[float, float]:
+    """Mean and standard deviation of the finite numbers; a spread of 1 where all are the same."""
     finite = value[np.isfinite(value)]
-    return float(finite.mean()) if finite.size else 0.0
-
-
-def _spread(value: Array) -> float:
-    finite = value[np.isfinite(value)]
-    return (float(finite.std()) if finite.size else 0.0) or 1.0
+    if not finite.size:
+        return 0.0, 1.0
+    return float(finite.mean()), float(finite.std()) or 1.0
 
 
 def _in_file_order(raw: Graph, graph: Graph, name: str, value: Array) -> Array:
     axes = str(graph.facts.get("input_axes", {}).get(name, ""))
     shape = raw.by_name[name].shape
     if len(axes) == len(shape) == value.ndim:
-        return np.ascontiguousarray(value.transpose(np.argsort(canonical_order(axes)))).reshape(shape)
+        back = np.argsort(canonical_order(axes))
+        value = np.ascontiguousarray(value.transpose(back))
     return value.reshape(shape)
 
 
@@ -305,14 +315,17 @@ def _mark(value: Array, vector: Array) -> tuple[float, float, float]:
     if not finite.all():
         size = float(np.sqrt(np.mean(np.square(flat[finite])))) if finite.any() else 0.0
         flat = np.where(finite, flat, size * np.nan_to_num(flat, nan=2.0, posinf=3.0, neginf=-3.0))
+    direction = vector[: flat.size]
     with np.errstate(all="ignore"):
-        there, back = flat @ vector[: flat.size], flat[::-1] @ vector[: flat.size]
-        return float(there), float(back), float(np.sqrt(flat @ flat))
+        return float(flat @ direction), float(flat[::-1] @ direction), float(np.sqrt(flat @ flat))
 
 
 def _same(first: Marks, second: Marks) -> bool:
     """Whether two values are equal; what is zero on every input may be any value, and is none."""
-    return any(mark[2] > 0 for mark in first) and all(
-        abs(a[0] - b[0]) <= _ALIKE * a[2] and abs(a[1] - b[1]) <= _ALIKE * a[2] and abs(a[2] - b[2]) <= _ALIKE * a[2]
-        for a, b in zip(first, second, strict=True)
-    )
+    if not any(length > 0 for _, _, length in first):
+        return False
+    for ours, theirs in zip(first, second, strict=True):
+        _, _, length = ours
+        if not all(abs(one - other) <= _ALIKE * length for one, other in zip(ours, theirs, strict=True)):
+            return False  # also where one is no number
+    return True

@@ -14,7 +14,7 @@ from zoolens.inventory.runtimes.onnx import onnx_file
 from zoolens.inventory.runtimes.onnx.onnx_editing import node_label
 from zoolens.inventory.runtimes.onnx.onnx_values import array, attributes
 
-_INTEGERS: Final = ("int8", "uint8", "int16", "uint16")
+_INTEGERS: Final = ("int8", "uint8", "int16", "uint16")  # int32 are accumulators and biases, which are not rounded
 # Operators of ONNX with a quantised output -> the places of its scale and zero point among their inputs.
 _SCALED: Final[Mapping[str, tuple[int, int]]] = {
     "QuantizeLinear": (1, 2), "QLinearConv": (6, 7), "QLinearMatMul": (6, 7), "QLinearAdd": (6, 7),
@@ -63,7 +63,8 @@ def _of_onnx(path: Path) -> dict[str, Grid]:
             grids[node.outputs[0]] = grids[node.inputs[0]]
         elif node.op == "DequantizeLinear" and node.inputs[0] not in {*constants, *grids}:
             grid = _grid(node, 1, 2, constants, path.parent)
-            grids |= {} if grid is None else {node.inputs[0]: grid}
+            if grid is not None:
+                grids[node.inputs[0]] = grid
     return grids
 
 
@@ -73,7 +74,7 @@ def _grid(node: onnx_file.OnnxNode, scale: int, zero: int, constants: Mapping[st
     zeros = _numbers(node, zero, constants, folder)
     if scales is None or scales.size != 1:
         return None
-    dtype = str(zeros.dtype) if zeros is not None else "uint8"
+    dtype = str(zeros.dtype) if zeros is not None else "uint8"  # as ONNX has it where the zero point is left out
     if dtype not in _INTEGERS or (zeros is not None and zeros.size != 1):
         return None
     return Grid.of(float(scales.item()), 0 if zeros is None else int(zeros.item()), dtype)

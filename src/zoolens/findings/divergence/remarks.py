@@ -19,18 +19,17 @@ _FEWEST: Final = 2  # inputs that one factor has to explain
 
 def said_of(examined: Sequence[ExaminedInput]) -> list[str]:
     remarks = []
-    if not any(example.inspection for example in examined):
+    inspections = [example.inspection for example in examined if example.inspection is not None]
+    if not inspections:
         remarks.append("No tensor inside the models can be read: only answers and files are compared.")
     for label in ("A", "B"):
-        moved = max(
-            (example.inspection.observed.get(label, 0.0) for example in examined if example.inspection), default=0.0
-        )
+        moved = max((inspection.observed.get(label, 0.0) for inspection in inspections), default=0.0)
         if moved:
             remarks.append(
                 f"Observing {label} changes how it computes: its answers move by up to {number(moved)} while tensors "
                 "are read, so that what is said of its layers holds for the observed copy."
             )
-    skipped = sorted({name for example in examined if example.inspection for name in example.inspection.skipped})
+    skipped = sorted({name for inspection in inspections for name in inspection.skipped})
     if skipped:
         remarks.append(
             f"{len(skipped)} tensors are larger than the memory budget and were not compared: "
@@ -50,7 +49,8 @@ def _factor_of_answers(answers: Sequence[tuple[Array, Array]]) -> float | None:
     """The constant that turns every answer of A into that of B; None if there is none, or a single answer to tell."""
     if len(answers) < _FEWEST or any(a.shape != b.shape for a, b in answers):
         return None
-    ours, theirs = (np.concatenate([pair[side].ravel() for pair in answers]) for side in (0, 1))
+    ours = np.concatenate([a.ravel() for a, _ in answers])
+    theirs = np.concatenate([b.ravel() for _, b in answers])
     found = common_factor(ours, theirs)
     return None if found is None else found.factor
 

@@ -80,8 +80,11 @@ def _added(side: Side, place: int, examined: ExaminedInput, exact: Mapping[int, 
 
 
 def _side_layers(examined: ExaminedInput, place: int) -> dict[str, SideLayer]:
-    layers = examined.inspection.layers if examined.inspection is not None else ()
-    return {layer.pair.names[place]: side for layer in layers if (side := layer.sides[place]) is not None}
+    """What was seen of one side, by the names that its graph has for the layers."""
+    if examined.inspection is None:
+        return {}
+    named = {layer.pair.names[place]: layer.sides[place] for layer in examined.inspection.layers}
+    return {name: side for name, side in named.items() if side is not None}
 
 
 def _of_runtime(suspect: Suspect) -> Cause:
@@ -159,18 +162,17 @@ def _rounded_by_file(suspect: Suspect) -> bool:
     """Whether every layer that is off is one whose inputs the file itself quantises while it runs."""
     rounding = dynamic_layers(suspect.side.job.asset.format, suspect.side.job.paths)
     graph = suspect.view.graph
-    return all(
-        any(graph.by_name[member].source in rounding for member in suspect.view.members(name))
-        for name in suspect.faulty
-    )
+    for name in suspect.faulty:
+        sources = {graph.by_name[member].source for member in suspect.view.members(name)}
+        if sources.isdisjoint(rounding):
+            return False
+    return True
 
 
 def _other_model(suspect: Suspect) -> Cause:
     """A side that is held against the graph of the other: which of the layers compute something else."""
     side, view, faulty = suspect.side, suspect.view, suspect.faulty
-    learned = [
-        name for name in suspect.layers if any(view.graph.by_name[member].parameters for member in view.members(name))
-    ]
+    learned = [name for name in suspect.layers if _has_weights(view, name)]
     proof, _ = _injected(suspect, faulty)
     label = layer_label(view, faulty[0])
     if set(faulty) <= set(learned):
@@ -182,6 +184,10 @@ def _other_model(suspect: Suspect) -> Cause:
         return Cause(Kind.WEIGHTS, words, side.label, faulty[0], label, proof)
     words = f"{side.label} computes another network than the graph it is held against, from {label} on"
     return Cause(Kind.STRUCTURE, words, side.label, faulty[0], label, proof)
+
+
+def _has_weights(view: SideView, name: str) -> bool:
+    return any(view.graph.by_name[member].parameters for member in view.members(name))
 
 
 def _between_grids(suspect: Suspect) -> Cause:
@@ -208,7 +214,9 @@ def layer_label(view: SideView, name: str) -> str:
 def _below_float32(reported: str | None, quantised: bool) -> str | None:
     """What a runtime tells of its precision, where it is lower than the file asks for: the integers of a quantised file
     are what the file says."""
-    expected = {"float32", "float64", *(("int8", "uint8", "int16") if quantised else ())}
+    expected = {"float32", "float64"}
+    if quantised:
+        expected |= {"int8", "uint8", "int16"}
     lower = [part for part in (reported or "").split("+") if part and part not in expected]
     return "+".join(lower) or None
 
@@ -229,7 +237,8 @@ def lower_precision(view: SideView, faulty: Sequence[str]) -> str | None:
     for precision in _STORED:
         if is_representable(shown, precision) and numbers > 8:
             return precision
-    given = {giver: values[giver] if giver in values else view.inputs[giver] for giver in view.givers(name)}
+    known = {**view.inputs, **values}
+    given = {giver: known[giver] for giver in view.givers(name)}
     segment = starting_at(view.graph, given, (name,))
     exact = deviation_of_finite(shown, exact_value(segment, given, name)).error
     # tf32 and float16 keep the same bits of a number of common size: graphics processors have the first.
@@ -245,8 +254,10 @@ def _rounded_kernels(graph: Graph, precision: str) -> dict[str, Array]:
     kernels = {}
     for node in graph.nodes:
         for tensor in node.parameters:
-            array = np.asarray(graph.weights[tensor.key]) if tensor.role == "kernel" else None
-            if array is not None and array.dtype.kind == "f":
+            if tensor.role != "kernel":
+                continue
+            array = np.asarray(graph.weights[tensor.key])
+            if array.dtype.kind == "f":
                 kernels[tensor.key] = rounded(array, precision).astype(np.float64)
     return kernels
 
@@ -289,10 +300,9 @@ def _injected(suspect: Suspect, layers: Sequence[str]) -> tuple[Proof | None, st
             "exact evaluation"
         )
     values, _ = side.capture(view.feeds, tuple(layers))
-    moved = next(
-        value for node, value in exact_values(view.graph, view.inputs, values) if node.name == side.output
-    ).reshape(-1)
-    after = deviation_of_finite(side.real_answer(suspect.answer), moved).error
+    evaluation = exact_values(view.graph, view.inputs, values)
+    moved = next(value for node, value in evaluation if node.name == side.output)
+    after = deviation_of_finite(side.real_answer(suspect.answer), moved.reshape(-1)).error
     which = "this layer" if len(layers) == 1 else f"these {len(layers)} layers"
     words = (
         f"the exact evaluation with the values of {which} taken from {side.label}, against what {side.label} answers"

@@ -39,7 +39,7 @@ def with_graph(side: Side, feeds: Feeds, other: Side | None = None) -> Side:
         assert opened.raw is not None
         graph = canonical_with_facts(opened.raw)
     except ZoolensError as error:
-        return replace(side, notes=(*side.notes, f"{side.label}: {error.message}"))
+        return side.noting(f"{side.label}: {error.message}")
     return replace(opened, graph=graph)
 
 
@@ -52,22 +52,21 @@ def same_files(a: Job, b: Job) -> bool:
 def with_points(side: Side, index: int, known: Alike | None = None) -> Side:
     """The side with the tensors inside its model that can be read, and the grids of those that its file quantises,
     both found in its graph. `known`: which values of its two graphs are the same, where that was found already."""
-    assert side.raw is not None
-    assert side.graph is not None
-    notes = side.notes
     points: tuple[CapturePoint, ...] = ()
     try:
         every = side.subject.session.capture_points()
         points = tuple(point for point in every if point.kept) or every  # reading others changes the computation
     except (UnsupportedAbility, NotImplementedError):
-        notes = (*notes, _cannot_capture(side))
+        side = side.noting(_cannot_capture(side))
     except ZoolensError as error:
-        notes = (*notes, f"{side.label}: {error.message}")
+        side = side.noting(f"{side.label}: {error.message}")
     tensors = quantised_tensors(side.job.asset.format, side.job.paths)
     if not points and not tensors:
-        return replace(side, notes=notes)
+        return side
+    assert side.raw is not None
+    assert side.graph is not None
     observed = observable(side.raw, side.graph, points, side.real_inputs(side.feeds(index)), tensors, known)
-    readable = replace(side, points=observed.points, graph=with_grids(side.graph, observed.grids), notes=notes)
+    readable = replace(side, points=observed.points, graph=with_grids(side.graph, observed.grids))
     return _without_integers(readable, index) if tensors else readable
 
 
@@ -81,27 +80,27 @@ def with_borrowed_graph(side: Side, other: Side, index: int, memory: int) -> Sid
         shown, left_out = captured_within(side, side.feeds(index), points, memory)
         fitting = in_order(other.graph, points, shown, other.real_inputs(other.feeds(index)))
     except (UnsupportedAbility, NotImplementedError):
-        return replace(side, notes=(*side.notes, _cannot_capture(side)))
+        return side.noting(_cannot_capture(side))
     except ZoolensError as error:
-        return replace(side, notes=(*side.notes, f"{side.label}: its layers were not compared. {error.message}"))
+        return side.noting(f"{side.label}: its layers were not compared. {error.message}")
     if left_out:
         note = (
             f"{side.label}: {left_out} of the {len(points)} tensors that it shows were not read, since all of them "
             "together exceed the memory budget; --memory raises it."
         )
-        side = replace(side, notes=(*side.notes, note))
+        side = side.noting(note)
     learned = [node for node in other.graph.nodes if node.parameters]
     if len(fitting) < _FITTING * len(learned):
         note = (
             f"{side.label}: only {len(fitting)} of its tensors have the shape of a layer of {other.label}, which has "
             f"{len(learned)} layers with weights: the two are networks of different structure."
         )
-        return replace(side, notes=(*side.notes, note), foreign=True)
+        return replace(side.noting(note), foreign=True)
     note = (
         f"{side.label}: its graph cannot be read, so that it is held against the graph of {other.label}, tensor by "
         "tensor in order, shape and value."
     )
-    return replace(side, graph=other.graph, raw=other.raw, borrowed=True, points=fitting, notes=(*side.notes, note))
+    return replace(side.noting(note), graph=other.graph, raw=other.raw, borrowed=True, points=fitting)
 
 
 def captured_within(
@@ -110,7 +109,8 @@ def captured_within(
     """What a few points at a time show, until the budget is spent; and how many points were left out."""
     shown: dict[str, Array] = {}
     for start in range(0, len(points), _TOGETHER):
-        if sum(array.nbytes for array in shown.values()) * _COPIES > memory:
+        held = sum(array.nbytes for array in shown.values())
+        if held * _COPIES > memory:
             return shown, len(points) - start
         names = tuple(point.name for point in points[start : start + _TOGETHER])
         shown |= side.subject.session.capture(side.batched(feeds), names).tensors
@@ -120,8 +120,11 @@ def captured_within(
 def _without_integers(side: Side, index: int) -> Side:
     """Removes points that give integers of which nobody knows what real numbers they stand for."""
     feeds = side.feeds(index)
-    dark = [node for node, observed in side.points.items() if observed.grid is None and side.is_stored(feeds, node)]
-    return replace(side, points={node: point for node, point in side.points.items() if node not in dark})
+
+    def is_known(node: str) -> bool:
+        return side.points[node].grid is not None or not side.is_stored(feeds, node)
+
+    return replace(side, points={node: observed for node, observed in side.points.items() if is_known(node)})
 
 
 def _cannot_capture(side: Side) -> str:

@@ -57,6 +57,10 @@ class Side:
 
     # --- what goes in
 
+    def noting(self, note: str) -> Side:
+        """The side with a further note for the report."""
+        return replace(self, notes=(*self.notes, note))
+
     def feeds(self, index: int) -> Feeds:
         """The inputs of the model for one sample, as a batch of one."""
         ready = np.asarray(self.subject.prepare(self.dataset.read(index)))

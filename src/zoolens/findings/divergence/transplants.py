@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from zoolens.findings.divergence.alignment import Aligned
@@ -36,14 +36,17 @@ def _taken_over(graphs: Aligned, chosen: list[FileDifference]) -> Graph:
     waiting = list(a.outputs)
     while waiting:
         name = waiting[-1]
-        foreign = name in taken or name not in a.by_name
-        node = b.by_name[name] if foreign else a.by_name[name]
+        if name in taken or name not in a.by_name:
+            node = b.by_name[name]
+            node = replace(node, parameters=_taken_from_b(node))
+        else:
+            node = a.by_name[name]
         missing = [given for given in node.inputs if given not in made]
         if missing:
             waiting += missing
             continue
         waiting.pop()
-        made.setdefault(name, replace(node, parameters=_taken_from_b(node)) if foreign else node)
+        made.setdefault(name, node)
     inputs = {node.name: node for node in a.inputs if node.name not in made}
     weights = {**a.weights, **{_key_of_b(key): values for key, values in b.weights.items()}}
     return replace(a, nodes=(*inputs.values(), *made.values()), weights=weights)
@@ -87,7 +90,8 @@ def _without(graph: Graph, name: str) -> Graph | None:
     live = [given for given in node.inputs if graph.by_name[given].op not in FIXED]
     if len(live) != 1 or graph.by_name[live[0]].shape != node.shape:
         return None
-    return _rerouted(graph, {name: live[0]}, tuple(other for other in graph.nodes if other.name != name))
+    others = [other for other in graph.nodes if other.name != name]
+    return _rerouted(graph, {name: live[0]}, others)
 
 
 def _with(graph: Graph, b: Graph, node: Node, partner: dict[str, str]) -> Graph | None:
@@ -110,16 +114,19 @@ def _with(graph: Graph, b: Graph, node: Node, partner: dict[str, str]) -> Graph 
     nodes: list[Node] = []
     for given, leaf in leaves.items():
         nodes.append(replace(leaf, name=constants[given], parameters=_taken_from_b(leaf)))
+    behind = {value: name}
     for other in graph.nodes:
-        moved = tuple(name if given == value else given for given in other.inputs)
-        nodes.append(replace(other, inputs=moved) if moved != other.inputs else other)
+        nodes.append(replace(other, inputs=_renamed(other.inputs, behind)))
         if other.name == value:
             nodes.append(inserted)
     partner[node.name] = name
-    outputs = tuple(name if out == value else out for out in graph.outputs)
-    return replace(graph, nodes=tuple(nodes), outputs=outputs)
+    return replace(graph, nodes=tuple(nodes), outputs=_renamed(graph.outputs, behind))
 
 
-def _rerouted(graph: Graph, to: Mapping[str, str], nodes: tuple[Node, ...]) -> Graph:
-    moved = tuple(replace(node, inputs=tuple(to.get(name, name) for name in node.inputs)) for node in nodes)
-    return replace(graph, nodes=moved, outputs=tuple(to.get(name, name) for name in graph.outputs))
+def _rerouted(graph: Graph, to: Mapping[str, str], nodes: Sequence[Node]) -> Graph:
+    moved = tuple(replace(node, inputs=_renamed(node.inputs, to)) for node in nodes)
+    return replace(graph, nodes=moved, outputs=_renamed(graph.outputs, to))
+
+
+def _renamed(names: Sequence[str], to: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(to.get(name, name) for name in names)

@@ -19,7 +19,9 @@ from zoolens.findings.graph.outline.blocks import LEARNED
 from zoolens.findings.graph.passes.implied_activations import without_implied
 
 _RECTIFIERS: Final = frozenset({"relu", "relu6", "clip"})
-_FEW: Final = 0.25  # of the layers, whose ranges are without negative numbers by chance
+# Of the layers: ranges of so few are without negative numbers by chance. Quantised copies of gMLP imply more ReLUs
+# than that, which the source lacks.
+_FEW: Final = 0.25
 _REMEDY: Final = "Compare with the file that was quantised."
 
 

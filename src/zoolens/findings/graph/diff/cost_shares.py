@@ -43,10 +43,11 @@ def _give_rest(books: Books, differences: Sequence[Difference]) -> None:
     """Books what nobody explains on the input size, else on the order of blocks, else on a table of further tokens:
     each of them changes what equal layers are given."""
     causes = [difference.cause for difference in differences]
-    heir = next((causes.index(cause) for cause in (INPUT_SIZE, ORDER, TABLE) if cause in causes), None)
-    if heir is not None:
-        for sums in (books.macs, books.parameters):
-            _add(sums, {heir: sums.pop(UNBOOKED, 0.0)})
+    heir = next((cause for cause in (INPUT_SIZE, ORDER, TABLE) if cause in causes), None)
+    if heir is None:
+        return
+    for sums in (books.macs, books.parameters):
+        _add(sums, {causes.index(heir): sums.pop(UNBOOKED, 0.0)})
 
 
 class Books:
@@ -82,11 +83,14 @@ class Books:
         cost_b = self.cost_b[b.name]
         own = self.owner.get(pair.names, {})
         kernel = kernel_factors(a, b, own, self.origins)
-        _add(self.macs, split(cost_a, cost_b, combined([kernel, self.origins.spatial_b.get(b.name, {})]), own))
+        spatial = self.origins.spatial_b.get(b.name, {})
+        _add(self.macs, split(cost_a, cost_b, combined([kernel, spatial]), own))
         width = self.origins.width_b.get(b.name, {})
-        roles = self.learned_a[a.name], self.learned_b[b.name]
-        for role in dict.fromkeys((*roles[0], *roles[1])):
-            _add(self.parameters, _role_split(role, roles[0].get(role, 0), roles[1].get(role, 0), kernel, width, own))
+        sizes_a = self.learned_a[a.name]
+        sizes_b = self.learned_b[b.name]
+        for role in dict.fromkeys((*sizes_a, *sizes_b)):
+            sizes = sizes_a.get(role, 0), sizes_b.get(role, 0)
+            _add(self.parameters, _role_split(role, *sizes, kernel, width, own))
 
 
 def _role_split(role: str, size_a: int, size_b: int, kernel: Logs, width: Logs, own: Mapping[str, int]) -> Logs:
@@ -117,7 +121,10 @@ def split(cost_a: float, cost_b: float, logs: Logs, own: Mapping[str, int]) -> L
 
 
 def _own_heir(own: Mapping[str, int], otherwise: int) -> int:
-    return next((own[aspect] for aspect in ("spatial", "kernel", "width", "groups") if aspect in own), otherwise)
+    for aspect in ("spatial", "kernel", "width", "groups"):
+        if aspect in own:
+            return own[aspect]
+    return otherwise
 
 
 def _owners(differences: Iterable[Difference]) -> dict[tuple[str | None, str | None], dict[str, int]]:

@@ -16,7 +16,7 @@ from zoolens.findings.graph.diff.alignment import LayerPair
 from zoolens.findings.graph.diff.similarity import channels
 from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.ir.recurrent_gates import added_to
-from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, FIXED, NORMS, POOLS
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, FIXED, NORMS, POOLS, WINDOWED
 from zoolens.findings.graph.outline.blocks import LEARNED, BlockLayer, is_depthwise, resolution
 
 INPUT_SIZE: Final = "input size"
@@ -90,24 +90,32 @@ class PairContext:
     @property
     def grown(self) -> float:
         """How many times as many pixels b takes in as a; 1 where both take images of one size."""
-        sizes = [resolution(graph.inputs[0].shape) if graph.inputs else () for graph in (self.a, self.b)]
-        if sizes[0] and sizes[0] != sizes[1]:
-            return prod(sizes[1]) / prod(sizes[0])
+        size_a = input_resolution(self.a)
+        size_b = input_resolution(self.b)
+        if size_a and size_a != size_b:
+            return prod(size_b) / prod(size_a)
         return 1.0
 
     def same_inputs(self, a: Node, b: Node) -> bool:
         """Whether both layers are given values of the same shapes."""
-        shapes_a, shapes_b = (
-            [graph.by_name[name].shape for name in node.inputs] for graph, node in ((self.a, a), (self.b, b))
-        )
+        shapes_a = [self.a.by_name[name].shape for name in a.inputs]
+        shapes_b = [self.b.by_name[name].shape for name in b.inputs]
         return shapes_a == shapes_b
 
     def extents(self, pair: LayerPair) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Resolution of what each side's layer works on."""
-        return tuple(  # type: ignore[return-value]
-            resolution(graph.by_name[layer.node.inputs[0]].shape) if layer and layer.node.inputs else ()
-            for graph, layer in ((self.a, pair.a), (self.b, pair.b))
-        )
+        return _given_resolution(pair.a, self.a), _given_resolution(pair.b, self.b)
+
+
+def input_resolution(graph: Graph) -> tuple[int, ...]:
+    """The size of the images that a network takes in; empty where it takes no maps."""
+    return resolution(graph.inputs[0].shape) if graph.inputs else ()
+
+
+def _given_resolution(layer: BlockLayer | None, graph: Graph) -> tuple[int, ...]:
+    if layer is None or not layer.node.inputs:
+        return ()
+    return resolution(graph.by_name[layer.node.inputs[0]].shape)
 
 
 def own_findings(pair: LayerPair, context: PairContext) -> Iterator[LayerFinding]:
@@ -129,11 +137,7 @@ def _differences(
     if a.op == "input":
         yield from _inputs(a, b)
     if a.op == b.op == "parameter" and channels(a) != channels(b) and prod(a.shape) != prod(b.shape):
-        ratio = channels(b) / channels(a)
-        if context.grown != 1 and abs(ratio / context.grown - 1) < _ROUNDED:  # a table with an entry for every place
-            yield INPUT_SIZE, "width", (channels(a), channels(b)), ()
-        else:
-            yield WIDTH, "width", (channels(a), channels(b)), ("", "parameter", 1, round(ratio, 4))
+        yield _other_table(channels(a), channels(b), context)
     differ = a.op != b.op or settings.operator(a) != settings.operator(b)
     if differ and not (settings.is_pointwise(a) and settings.is_pointwise(b)):
         yield _substitution(a, b)
@@ -141,7 +145,7 @@ def _differences(
         yield from _learned(layer_a, a, b, context)
     if a.op == b.op == "recurrent_layer":
         yield from _gates(layer_a, a, b)
-    if a.op in settings.WINDOWED and b.op in settings.WINDOWED:
+    if a.op in WINDOWED and b.op in WINDOWED:
         yield from _windows(pair, layer_a, a, b, context)
     if a.op in NORMS and a.op == b.op:
         yield from _norms(a, b, "")
@@ -151,6 +155,14 @@ def _differences(
         yield from _fixed_numbers(a, b)
     if a.op == "flatten" and a.get("order") != b.get("order"):
         yield FLATTEN, "", (a.get("order"), b.get("order")), ()
+
+
+def _other_table(entries_a: int, entries_b: int, context: PairContext) -> Raw:
+    ratio = entries_b / entries_a
+    has_entry_for_every_place = context.grown != 1 and abs(ratio / context.grown - 1) < _ROUNDED
+    if has_entry_for_every_place:
+        return INPUT_SIZE, "width", (entries_a, entries_b), ()
+    return WIDTH, "width", (entries_a, entries_b), ("", "parameter", 1, round(ratio, 4))
 
 
 def _fixed_numbers(a: Node, b: Node) -> Iterator[Raw]:
@@ -170,12 +182,18 @@ def _inputs(a: Node, b: Node) -> Iterator[Raw]:
 
 
 def _substitution(a: Node, b: Node) -> Raw:
-    cause = ACTIVATION if a.op in ACTIVATIONS else POOLING if a.op in POOLS else NORM if a.op in NORMS else OPERATOR
-    if {a.op, b.op} & {"unknown", "parameter"}:
+    ops = (a.op, b.op)
+    if "unknown" in ops or "parameter" in ops:
         named = settings.operator(a), settings.operator(b)
-        return OPERATOR, "bias" if "parameter" in (a.op, b.op) else "", named, named
-    aspect = "norm" if cause == NORM else "width" if channels(a) != channels(b) else ""
-    return cause, aspect, (a.op, b.op), (a.op, b.op)
+        return OPERATOR, "bias" if "parameter" in ops else "", named, named
+    width = "width" if channels(a) != channels(b) else ""
+    if a.op in ACTIVATIONS:
+        return ACTIVATION, width, ops, ops
+    if a.op in POOLS:
+        return POOLING, width, ops, ops
+    if a.op in NORMS:
+        return NORM, "norm", ops, ops
+    return OPERATOR, width, ops, ops
 
 
 def _learned(layer: BlockLayer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
@@ -281,10 +299,12 @@ def _follows_extents(a: Node, b: Node, extents: tuple[tuple[int, ...], tuple[int
         return True
     if set(settings.kernel(a)) == {1}:  # nothing is gained by padding a 1×1 but a number of places
         return _begins(a) == _begins(b)
-    bases = {(*_begins(a), *_begins(a)), (*_begins(a), *map(min, _ends(a), _ends(b)))}
-    return any(
-        all(settings.pads(node) == settings.ceil_padding(node, given, base) for node, given in both) for base in bases
-    )
+    symmetric = (*_begins(a), *_begins(a))
+    smaller = (*_begins(a), *map(min, _ends(a), _ends(b)))
+    for base in (symmetric, smaller):
+        if all(settings.pads(node) == settings.ceil_padding(node, given, base) for node, given in both):
+            return True
+    return False
 
 
 def _begins(node: Node) -> tuple[int, ...]:
@@ -302,6 +322,9 @@ def _choices(a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     for name, default in choices.items():
         value_a = a.get(name, default)
         value_b = b.get(name, default)
-        if not settings.equal(value_a, value_b):
-            cause = LRN if a.op == "lrn" else CONSTANT if settings.is_constant(name, value_a, value_b) else SETTING
-            yield cause, "", (value_a, value_b), (a.op, name, str(value_a), str(value_b))
+        if settings.equal(value_a, value_b):
+            continue
+        cause = CONSTANT if settings.is_constant(name, value_a, value_b) else SETTING
+        if a.op == "lrn":
+            cause = LRN
+        yield cause, "", (value_a, value_b), (a.op, name, str(value_a), str(value_b))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final
 
-from zoolens.findings.graph.diff.alignment import Alignment
+from zoolens.findings.graph.diff.alignment import Alignment, BlockRow
 from zoolens.findings.graph.diff.block_order import cycles
 from zoolens.findings.graph.diff.connections import connection_findings
 from zoolens.findings.graph.diff.diff_causes import (
@@ -30,7 +30,7 @@ from zoolens.findings.graph.diff.unmatched_layers import absent_findings
 from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.outline.blocks import LEARNED
 
-EVEN = 3
+EVEN: Final = 3  # kinds of place with one ratio of widths
 _REARRANGING: Final = frozenset({"reshape", "transpose"})
 
 
@@ -56,8 +56,9 @@ def differences(alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
     ]
     if not any(finding.cause == ORDER for finding in findings):
         findings += connection_findings(alignment, a, b)
+    for change in (_with_other_arrangements, _with_moved_norms, _with_even_widths, _with_moved_pools):
+        findings = change(findings)
     grouped: dict[tuple[str, Hashable], list[LayerFinding]] = {}
-    findings = _with_moved_pools(_with_even_widths(_with_moved_norms(_with_other_arrangements(findings))))
     for finding in sorted(findings, key=attrgetter("row")):
         grouped.setdefault((finding.cause, finding.group), []).append(finding)
     return [Difference(cause, tuple(members)) for (cause, _), members in grouped.items()]
@@ -76,15 +77,19 @@ def _own(alignment: Alignment, a: Graph, b: Graph) -> Iterator[LayerFinding]:
 
 def _order_findings(alignment: Alignment, b: Graph) -> Iterator[LayerFinding]:
     """Blocks that change places, once for each block; those that change places among themselves form one group."""
-    rows = [(number, row) for number, row in enumerate(alignment.rows) if row.a and row.b and not row.a.plain]
     position = {node.name: number for number, node in enumerate(b)}
-    places = [position[row.b.output.name] for _, row in rows if row.b]
+    blocks: list[tuple[int, BlockRow, tuple[int, int]]] = []  # number of the row, the row, the numbers of its blocks
+    places: list[int] = []
+    for number, row in enumerate(alignment.rows):
+        if row.a and row.b and not row.a.plain:
+            blocks.append((number, row, (row.a.index, row.b.index)))
+            places.append(position[row.b.output.name])
     ranks = {place: rank for rank, place in enumerate(sorted(places))}
     for cycle in cycles([ranks[place] for place in places]):
-        for number, row in (rows[index] for index in cycle):
+        for index in cycle:
+            number, row, numbers = blocks[index]
             pair = next(pair for pair in row.pairs if pair.a and pair.b)
-            values = (row.a.index if row.a else 0, row.b.index if row.b else 0)
-            yield LayerFinding(ORDER, number, pair, "order", values, cycle)
+            yield LayerFinding(ORDER, number, pair, "order", numbers, cycle)
 
 
 def _last_learned(graph: Graph) -> list[str]:
@@ -95,12 +100,12 @@ def _with_other_arrangements(findings: list[LayerFinding]) -> list[LayerFinding]
     """Where one side has reshapes or transposes that the other lacks, those that stand beside each other by chance have
     other settings: both only follow from another arrangement of the same values."""
     rows = {finding.row for finding in findings if finding.cause == WIRING}
-    return [
-        replace(finding, cause=WIRING, group=())
-        if finding.cause == SETTING and finding.row in rows and finding.pair.either.node.op in _REARRANGING
-        else finding
-        for finding in findings
-    ]
+
+    def follows(finding: LayerFinding) -> bool:
+        rearranges = finding.pair.either.node.op in _REARRANGING
+        return finding.cause == SETTING and finding.row in rows and rearranges
+
+    return [replace(finding, cause=WIRING, group=()) if follows(finding) else finding for finding in findings]
 
 
 def _with_moved_norms(findings: list[LayerFinding]) -> list[LayerFinding]:
@@ -110,14 +115,15 @@ def _with_moved_norms(findings: list[LayerFinding]) -> list[LayerFinding]:
     moved = merged & alone  # True: merged in a, alone in b
     if not moved:
         return findings
-    return [
-        replace(finding, cause=NORM_PLACEMENT, group=())
-        if (_is_merged_norm(finding) and (finding.values[0] != "") in moved)
-        or (_is_lone_norm(finding) and (finding.pair.b is not None) in moved)
-        or (finding.cause == ACTIVATION and finding.aspect == "whole")
-        else finding
-        for finding in findings
-    ]
+
+    def follows(finding: LayerFinding) -> bool:
+        if _is_merged_norm(finding):
+            return (finding.values[0] != "") in moved
+        if _is_lone_norm(finding):
+            return (finding.pair.b is not None) in moved
+        return finding.cause == ACTIVATION and finding.aspect == "whole"
+
+    return [replace(finding, cause=NORM_PLACEMENT, group=()) if follows(finding) else finding for finding in findings]
 
 
 def _with_even_widths(findings: list[LayerFinding]) -> list[LayerFinding]:
@@ -127,10 +133,11 @@ def _with_even_widths(findings: list[LayerFinding]) -> list[LayerFinding]:
         if finding.cause == WIDTH:
             labels.setdefault(_ratio(finding), set()).add(finding.group)
     even = {ratio for ratio, groups in labels.items() if len(groups) >= EVEN}
-    return [
-        replace(finding, group=_ratio(finding)) if finding.cause == WIDTH and _ratio(finding) in even else finding
-        for finding in findings
-    ]
+
+    def is_even(finding: LayerFinding) -> bool:
+        return finding.cause == WIDTH and _ratio(finding) in even
+
+    return [replace(finding, group=_ratio(finding)) if is_even(finding) else finding for finding in findings]
 
 
 def _ratio(finding: LayerFinding) -> float:

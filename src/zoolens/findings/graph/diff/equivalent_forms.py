@@ -34,10 +34,15 @@ def _leading_constants(a: Graph, b: Graph) -> tuple[Graph, Graph]:
 
 
 FORMS: Final[Forms] = (
+    # Some libraries have one layer for queries, keys and values, others three.
     ("layers that are packed into one (such as q, k and v) are compared one by one", _each(split_packed_layers)),
+    # Optimisers store equal initializers once, such as the zeros of many biases.
     ("equal tensors that are stored once are compared as one for each layer", _each(separate_tensors)),
+    # AlexNet was split over two GPUs in this way.
     ("convolutions over parts of a value are compared as one with groups", _each(join_grouped_convolutions)),
+    # A dense layer over rows is one over tokens: onnxsim writes XCiT so.
     ("reshapes are compared behind the layers that they do not concern", _each(sink_reshapes)),
+    # onnxsim does this to NF-ResNet.
     ("constants that inputs of layers are scaled by are compared as part of their weights", _leading_constants),
     ("scales and shifts behind layers are compared as part of their weights", _each(folded_scales)),
 )

@@ -19,7 +19,7 @@ from zoolens.findings.graph.diff import diff_causes, settings
 from zoolens.findings.graph.diff.diff_causes import LayerFinding
 from zoolens.findings.graph.diff.diff_findings import Difference
 from zoolens.findings.graph.ir.model import Graph, Node
-from zoolens.findings.graph.ir.vocabulary import VIEWS
+from zoolens.findings.graph.ir.vocabulary import VIEWS, WINDOWED
 from zoolens.findings.graph.outline.blocks import LEARNED
 
 # Causes that a layer's own description (`_description`) shows; a bias or a norm may be inside of a neighbour.
@@ -163,10 +163,12 @@ def _is_lacking(node: Node, own: _Side, other: _Side) -> bool:
 def _description(node: Node) -> Hashable:
     kernel = node.parameter("kernel")
     shape = kernel.shape[:2] if kernel else ()
-    return ("pointwise", shape) if settings.is_pointwise(node) else (_window(node), shape)
+    # A dense layer on tokens and a 1×1 convolution are one layer in two spellings.
+    kind = "pointwise" if settings.is_pointwise(node) else _window(node)
+    return kind, shape
 
 
 def _window(node: Node) -> Hashable:
-    if node.op not in settings.WINDOWED:
+    if node.op not in WINDOWED:
         return node.op
     return node.op, settings.kernel(node), settings.stride(node), settings.dilation(node)

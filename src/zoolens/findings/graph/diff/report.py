@@ -80,6 +80,7 @@ class Diff(Result):
     def rearranged(self) -> bool:
         """Whether all that differs is how values are arranged between layers. Reshapes and transpositions in another
         order may compute the same: that proves neither the same network nor another one."""
+        # A faithful copy of Swin by onnxslim 0.1.98 was called another network before this was its own outcome.
         return bool(self.differences) and all(difference.cause == WIRING for difference in self.differences)
 
     @property
@@ -229,6 +230,7 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str], exported: bool) -> Diff:
     a = _with_used_inputs(a)
     b = _with_used_inputs(b)
     if exported and (has_sequences(a) or has_sequences(b)):
+        # TensorFlow convolves over sequences as over maps of height 1, and so do its exports.
         a = lift_sequences(a)
         b = lift_sequences(b)
     by_norms, forms = (_by_norms, FORMS) if exported else (_compared, ())
@@ -350,10 +352,12 @@ def _rank(difference: Difference) -> tuple[bool, int, bool, int]:
 
 
 def _without_norms(a: Graph, b: Graph, names: tuple[str, str]) -> str:
-    has = (has_norms(a), has_norms(b))
-    if has[0] == has[1] or not could_be_folded(*((b, a) if has[1] else (a, b))):
+    """The side without norms, where an exporter may have folded them; "" otherwise. Whether they were folded or never
+    there (VGG-16 and VGG-16 with batch norm) cannot be told from the structure."""
+    if has_norms(a) == has_norms(b):
         return ""
-    return names[0] if has[1] else names[1]
+    normed, plain, name = (b, a, names[0]) if has_norms(b) else (a, b, names[1])
+    return name if could_be_folded(normed, plain) else ""
 
 
 def _folded_side(a: Graph, b: Graph) -> tuple[int, frozenset[str]]:

@@ -7,9 +7,7 @@ from typing import Any, Final
 from zoolens.findings.graph.ir.model import Node
 from zoolens.findings.graph.ir.rounded_numbers import is_same_number
 from zoolens.findings.graph.ir.sliding_windows import ceil_pads, same_pads
-from zoolens.findings.graph.ir.vocabulary import REDUCTIONS
-
-WINDOWED: Final = frozenset({"conv", "conv_transpose", "max_pool", "avg_pool"})
+from zoolens.findings.graph.ir.vocabulary import REDUCTIONS, WINDOWED
 
 # Attributes of other ops that are a choice of the designer, with their defaults.
 CHOICES: Final[dict[str, dict[str, Any]]] = {

@@ -12,8 +12,9 @@ from math import log2
 
 from zoolens.findings.graph.diff import settings
 from zoolens.findings.graph.diff.alignment import Alignment, BlockRow, LayerPair
-from zoolens.findings.graph.diff.diff_causes import STRIDE, STRIDE_PLACEMENT, LayerFinding
+from zoolens.findings.graph.diff.diff_causes import STRIDE, STRIDE_PLACEMENT, LayerFinding, input_resolution
 from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.vocabulary import WINDOWED
 from zoolens.findings.graph.outline.blocks import Block, resolution
 
 TOLERANCE = 0.5  # in octaves: 10 cells of 299 are as fine as 7 of 224, but not as 14 of 224
@@ -21,7 +22,7 @@ Event = list[tuple[int, LayerPair]]
 
 
 def stride_findings(alignment: Alignment, a: Graph, b: Graph) -> list[LayerFinding]:
-    start = (resolution(a.inputs[0].shape if a.inputs else ()), resolution(b.inputs[0].shape if b.inputs else ()))
+    start = input_resolution(a), input_resolution(b)
     findings: list[LayerFinding] = []
     event: Event = []
     for number, row in enumerate(alignment.rows):
@@ -34,20 +35,23 @@ def stride_findings(alignment: Alignment, a: Graph, b: Graph) -> list[LayerFindi
 
 def strides_differ(pair: LayerPair) -> bool:
     if pair.a and pair.b:
-        windowed = pair.a.node.op in settings.WINDOWED and pair.b.node.op in settings.WINDOWED
+        windowed = pair.a.node.op in WINDOWED and pair.b.node.op in WINDOWED
         return windowed and settings.stride(pair.a.node) != settings.stride(pair.b.node)
     return settings.strides(pair.either.node)
 
 
 def _level(a: Block, b: Block, start: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
+    """Whether both sides have the same resolution here, relative to their inputs."""
     here = (resolution(a.output.shape), resolution(b.output.shape))
-    if not here[0] or not (len(here[0]) == len(here[1]) == len(start[0]) == len(start[1])):
+    if not here[0] or len({len(extents) for extents in (*here, *start)}) > 1:
         return False
-    return all(
-        abs(log2((extent_b / extent_a) / (start_b / start_a))) < TOLERANCE
-        for extent_a, extent_b, start_a, start_b in zip(here[0], here[1], start[0], start[1], strict=True)
-        if min(extent_a, extent_b, start_a, start_b) > 0
-    )
+    for extent_a, extent_b, start_a, start_b in zip(*here, *start, strict=True):
+        if min(extent_a, extent_b, start_a, start_b) <= 0:
+            continue
+        ratio = (extent_b / extent_a) / (start_b / start_a)
+        if abs(log2(ratio)) >= TOLERANCE:
+            return False
+    return True
 
 
 def _closed(event: Event, rows: Sequence[BlockRow]) -> list[LayerFinding]:

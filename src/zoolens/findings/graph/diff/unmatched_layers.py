@@ -81,7 +81,9 @@ def _by_size(alignment: Alignment, side: int) -> dict[str, Reason]:
 
 def _is_redundant(node: Node, nodes: Mapping[str, Node]) -> bool:
     """A learned scale and shift right after a norm that has its own (Caffe writes batch norm so)."""
-    before = nodes.get(node.inputs[0]) if node.op == "affine" and node.inputs else None
+    if node.op != "affine" or not node.inputs:
+        return False
+    before = nodes.get(node.inputs[0])
     return before is not None and (before.op == "batch_norm" or settings.normed(before) == "batch")
 
 

@@ -136,6 +136,7 @@ ACTIVATIONS: Final = frozenset(
 POOLS: Final = frozenset(
     {"max_pool", "avg_pool", "global_avg_pool", "global_max_pool", "adaptive_avg_pool", "adaptive_max_pool"}
 )
+WINDOWED: Final = frozenset({"conv", "conv_transpose", "max_pool", "avg_pool"})
 NORMS: Final = frozenset({"batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm", "affine"})
 FIXED: Final = frozenset({"parameter", "constant"})  # values that no input changes
 LEAVES: Final = FIXED | {"input"}

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from zoolens.findings.graph.ir.model import Array
+from zoolens.findings.graph.ir.vocabulary import FIXED
 from zoolens.findings.graph.onnx_writer.onnx_graph import Kind, NodeWriter
 from zoolens.findings.graph.reference.spatial import RESIZES, nearest_places
 
@@ -172,7 +173,7 @@ def _nothing(call: NodeWriter) -> str:
 
 
 ARRANGEMENT: Final[dict[str, Callable[[NodeWriter], str]]] = {
-    **dict.fromkeys(("parameter", "constant"), _leaf),
+    **dict.fromkeys(FIXED, _leaf),
     **dict.fromkeys(("identity", "dropout", "cast", "quantize", "dequantize"), _nothing),
     "concat": _concat,
     "slice": _slice,

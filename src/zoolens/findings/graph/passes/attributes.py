@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from zoolens.findings.graph.ir.model import Graph, Node
-from zoolens.findings.graph.ir.vocabulary import REDUCTIONS
+from zoolens.findings.graph.ir.vocabulary import REDUCTIONS, WINDOWED
 
 _IGNORED: Final = frozenset({"input", "reshape", "expand", "global_avg_pool", "global_max_pool"})
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
@@ -28,7 +28,7 @@ def settle_attributes(graph: Graph) -> Graph:
 
 
 def _settled(node: Node) -> Node:
-    if node.op in ("conv", "conv_transpose", "max_pool", "avg_pool"):
+    if node.op in WINDOWED:
         node = _window(node)
     if node.op in _IGNORED and node.attributes:
         node = replace(node, attributes={})

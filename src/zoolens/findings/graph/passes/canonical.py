@@ -52,7 +52,7 @@ LAYOUT: Final = (
     Pass("rows", unjoin_rows),
     Pass("cuts", unify_cuts),
     Pass("leaves", settle_leaves),
-    Pass("decomposed", restore_batch_norms),
+    Pass("decomposed", restore_batch_norms),  # before "constants" joins the statistics of a norm to one tensor
     Pass("places", join_places),
     Pass("layout", unify_layout),
 )

@@ -10,12 +10,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from zoolens.findings.graph.ir.model import Graph, Node, Parameter, Shape
-from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC, WINDOWED
 from zoolens.findings.graph.passes.editor import Editor, Rule, rewrite
 from zoolens.findings.graph.passes.noise import remove_noise
 from zoolens.findings.graph.passes.order import settle_order
 
-WINDOWED: Final = frozenset({"conv", "conv_transpose", "max_pool", "avg_pool"})
 _BY_CHANNEL: Final = frozenset({"batch_norm", "instance_norm", "group_norm"})
 _GLOBAL: Final = {"mean": "global_avg_pool", "max": "global_max_pool"}
 

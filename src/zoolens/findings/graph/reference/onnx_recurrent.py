@@ -19,6 +19,7 @@ Activation = Callable[[Array], Array]
 
 def sigmoid(x: Array) -> Array:
     """Without the cancellation of 1 + tanh, which leaves large negative numbers without a right digit."""
+    # With it, the measured floor of rounding exceeded 1, so that `diverge` took any answer for rounded.
     small = np.exp(-np.abs(x))
     return np.asarray(np.where(x >= 0, 1 / (1 + small), small / (1 + small)))
 

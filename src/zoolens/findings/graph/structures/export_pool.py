@@ -45,7 +45,7 @@ _CALM: Final = (
     ("TF_NUM_INTEROP_THREADS", "1"),
     ("TF_CPP_MIN_LOG_LEVEL", "3"),
     ("CUDA_VISIBLE_DEVICES", "-1"),
-    (TORCH_ALONE, "1"),
+    (TORCH_ALONE, "1"),  # torch's compiler takes as long to import as torch itself
 )
 
 K = TypeVar("K")
