@@ -21,7 +21,7 @@ from zoolens.training.pairs.data.sources import BatchSource
 from zoolens.training.pairs.explanation.design import FRAMEWORK
 from zoolens.training.pairs.live.differences import SettingDifference, in_order
 from zoolens.training.pairs.live.live_training import NotSwitchable
-from zoolens.training.pairs.lockstep.setting_causes import give
+from zoolens.training.pairs.lockstep.setting_switches import give
 from zoolens.training.pairs.loop.at_once import both_at_once
 from zoolens.training.pairs.loop.compared_settings import compared_settings, epoch_lengths
 from zoolens.training.pairs.loop.single_run import Length, SingleRun, train_once

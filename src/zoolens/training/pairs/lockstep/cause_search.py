@@ -1,118 +1,113 @@
-"""The causes of a lockstep's departures in order, until B trains like A or nothing explains what is left."""
+"""What makes a side depart, one cause after another, each proved by switching.
+
+A door says how steps are taken and compared, which settings differ, and what switching them is: a port gives B the
+settings that A has, a recipe gives the reference the semantics that a side has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from zoolens.training.pairs.live.differences import SettingDifference
-from zoolens.training.pairs.live.live_training import NotSwitchable, Setting
-from zoolens.training.pairs.lockstep.departures import Captures, Departure, PairedSteps
-from zoolens.training.pairs.lockstep.floors import MORE_RUNS, RUNS
-from zoolens.training.pairs.lockstep.setting_causes import DepartureCause, Switched, find_cause
+from zoolens.training.pairs.lockstep.quantities import ComparedQuantity
 
-MARGIN: Final = 4.0  # floors by which B may be beyond and is not accused, where nothing explains it
-_MOST_CAUSES: Final = 12  # each takes several runs of B; two sides with more are not meant to train alike
-_DIVISOR: Final = "norm.divisor"
-BIASES: Final = "recurrent.biases"
-_OTHER_DIVISOR: Final = {"n": "n - 1", "n - 1": "n"}
+# The running variance of a norm divides by n - 1 in torch and by n elsewhere, and no framework has an option for it. It
+# changes no weight, and so it is no difference between two trainings.
+CONVENTIONS: Final = frozenset({"norm.divisor"})
 
 
-class CauseSearch:
-    """`causes`: in order, the last one may be unproved. `doubtful`: the first departure that was taken for rounding
-    though it is beyond its floor. `always`: settings that every run of B has."""
+@dataclass(frozen=True)
+class DepartureCause:
+    """Why a quantity is the first to depart, as far as that is known."""
 
-    def __init__(
-        self,
-        course: PairedSteps,
-        reference: Captures,
-        always: Mapping[str, Setting],
-        known: Sequence[SettingDifference],
-    ) -> None:
-        self.causes: list[DepartureCause] = []
-        self.doubtful: Departure | None = None
-        self._course, self._reference = course, reference
-        self._read = {setting.name: setting for setting in known}
-        self._known = [_supposed(setting) for setting in known]
-        self._switched = Switched(course.b, self._known, always)
-        self._widened = False
-        self._own_divisor: str | None = None  # of A, where it was given the other
+    departure: ComparedQuantity
+    differences: tuple[SettingDifference, ...]  # those that make it, where `proved`; else those that could
+    proved: bool
+    fixed: Mapping[str, str] = field(default_factory=dict)  # what could not be switched, by name, with the reason
+    then: ComparedQuantity | None = None  # where B departs once they are switched
+    switched_on: str = "B"  # which was given the value that the other has: "A", "B" or "reference"
+    sides: tuple[str, ...] = ()  # beside a reference: those that depart, the farthest first, which the cause is about
+    reason: str = ""  # what is known of it besides differences
 
-    def run(self) -> None:
-        try:
-            while len(self.causes) < _MOST_CAUSES and self._next():
-                pass
-        finally:
-            self._switched.set(())
-            if self._own_divisor is not None:
-                self._course.a.switch(_DIVISOR, self._own_divisor)
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(difference.name for difference in self.differences)
 
-    def _next(self) -> bool:
-        """Find the next cause; whether there may be another behind it."""
-        departure = self._departure()
-        if departure is None:
-            if self.causes:  # what departed behind the last cause was rounding, as the floors have it by now
-                self.causes[-1] = replace(self.causes[-1], then=None)
-            return False
-        cause = find_cause(self._course, self._reference, departure, self._switched, self._known)
-        if not cause.proved:
-            cause = replace(cause, differences=tuple(self._read[setting.name] for setting in cause.differences))
-        if not cause.proved and departure.kind == "statistic":
-            cause = self._divided_otherwise(cause)
-        if not cause.proved:
-            cause = self._learned_twice(cause)
-        if not cause.proved and not self._widened:  # before B is accused of what nothing explains
-            self._course.measure_floors(self._reference, "a", range(RUNS, MORE_RUNS))
-            self._widened = True
-        elif not cause.proved and self.doubtful is None and departure.apart.error <= MARGIN * departure.floor:
-            self._course.margin, self.doubtful = MARGIN, departure
-        else:
-            self.causes.append(cause)
-            return cause.proved
-        return True
+    @property
+    def is_convention(self) -> bool:
+        """Whether it is proved to be what a framework fixes and what changes no weight."""
+        return self.proved and set(self.names) <= CONVENTIONS
 
-    def _departure(self) -> Departure | None:
-        return self._course.compared(self._reference, self._course.run_b()).departure
 
-    def _learned_twice(self, cause: DepartureCause) -> DepartureCause:
-        """Try what happens if second biases of recurrent gates are not learned. Two that add up get the same gradient
-        each, so that their sum moves twice as far as the one bias of the other side."""
-        side = self._course.second_biases
-        if not side or self._course.single_biases:
+class Search(Protocol):
+    """A door's comparison as it is now, with all causes before switched."""
+
+    def departure(self) -> ComparedQuantity | None:
+        """The first quantity beyond its floor."""
+
+    def cause_of(self, departure: ComparedQuantity) -> DepartureCause:
+        """What makes it."""
+
+    def widen(self, departure: ComparedQuantity) -> bool:
+        """Widen the floors before a side is accused of what nothing explains; False where they are as wide as may
+        be."""
+
+    def take_over(self, cause: DepartureCause) -> bool:
+        """Go on with a proved cause switched; whether there may be another behind it."""
+
+
+def next_cause(search: Search) -> DepartureCause | None:
+    """The first departure with its cause; None where nothing departs by more than rounding."""
+    while (departure := search.departure()) is not None:
+        cause = search.cause_of(departure)
+        if cause.proved or not search.widen(departure):
             return cause
-        self._course.single_biases = True
-        reference = self._course.run_a()
-        then = self._course.compared(reference, self._course.run_b()).departure
-        if then is not None and then.position <= cause.departure.position:
-            self._course.single_biases = False
-            return cause
-        self._reference = reference
-        found = (SettingDifference(BIASES, 2 if side == "A" else 1, 2 if side == "B" else 1),)
-        return DepartureCause(cause.departure, found, True, cause.fixed, then, switched_on=side)
-
-    def _divided_otherwise(self, cause: DepartureCause) -> DepartureCause:
-        """Try the other divisor of the running variance on A, where B's norms cannot be switched or read."""
-        own = self._course.a.settings().get(_DIVISOR)
-        other = _OTHER_DIVISOR.get(str(own))
-        if other is None or self._own_divisor is not None:
-            return cause
-        try:
-            self._course.a.switch(_DIVISOR, other)
-        except NotSwitchable:
-            return cause
-        reference = self._course.run_a()
-        then = self._course.compared(reference, self._course.run_b()).departure
-        if then is not None and then.position <= cause.departure.position:
-            self._course.a.switch(_DIVISOR, own)
-            return cause
-        self._own_divisor, self._reference = str(own), reference
-        found = (SettingDifference(_DIVISOR, own, other),)
-        return DepartureCause(cause.departure, found, True, cause.fixed, then, switched_on="A")
+    return None
 
 
-def _supposed(setting: SettingDifference) -> SettingDifference:
-    """Suppose that a side whose norms cannot be read divides by the other number: only a proof makes it a cause."""
-    if setting.name != _DIVISOR:
-        return setting
-    return replace(setting, a=_OTHER_DIVISOR.get(str(setting.b))) if setting.a is None else setting
+def causes_in_order(search: Search, most: int) -> Iterator[DepartureCause]:
+    """Every independent cause, until nothing departs or nothing explains what is left; the last may be unproved."""
+    for _ in range(most):
+        cause = next_cause(search)
+        if cause is None:
+            return
+        yield cause
+        if not cause.proved or not search.take_over(cause):
+            return
+
+
+def find_cause(
+    departure: ComparedQuantity,
+    candidates: Sequence[SettingDifference],
+    explains: Callable[[Sequence[str]], bool],
+    refused: Mapping[str, str],
+) -> DepartureCause:
+    """Which of the candidates make a quantity depart: the first that does alone, else the fewest that do together.
+    Where none do, all of them are named, unproved.
+
+    `explains`: whether the departure is gone with these switched; `refused`: what turned out not to be switchable, with
+    the reason.
+    """
+    names = _fewest([difference.name for difference in candidates], explains, refused)
+    fixed = {difference.name: refused[difference.name] for difference in candidates if difference.name in refused}
+    if names is None:
+        return DepartureCause(departure, tuple(candidates), False, fixed)
+    return DepartureCause(departure, tuple(one for one in candidates if one.name in names), True, fixed)
+
+
+def _fewest(
+    names: Sequence[str], explains: Callable[[Sequence[str]], bool], refused: Mapping[str, str]
+) -> tuple[str, ...] | None:
+    single = next((name for name in names if explains([name])), None)
+    if single is not None:
+        return (single,)
+    able = [name for name in names if name not in refused]
+    if len(able) < 2 or not explains(able):
+        return None
+    for name in list(able):
+        fewer = [other for other in able if other != name]
+        if len(fewer) > 1 and explains(fewer):  # none explains it alone
+            able = fewer
+    return tuple(able)

@@ -7,7 +7,7 @@ framework, and are turned where only that makes their shapes equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Final
@@ -15,16 +15,20 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.numerics.deviation import Deviation, deviation
-from zoolens.training.pairs.lockstep.quantities import Key, key_of
+from zoolens.training.pairs.lockstep.quantities import (
+    AFTER_GRADIENTS,
+    Capture,
+    Key,
+    captured_key,
+    computation_order,
+    key_of,
+)
 from zoolens.training.pairs.mapping.gate_tensors import BiasSum
 from zoolens.training.pairs.mapping.parameter_map import Move, ParameterMap
 from zoolens.training.pairs.mapping.tensor_names import owner
 from zoolens.training.pairs.networks.framework import Array
 
-Capture = Mapping[str, Array]  # "loss", "output/0", "activation/LAYER", "gradient/TENSOR" and so on -> values
-
-OF_TENSORS: Final = ("gradient", "first", "second", "average", "tensor", "statistic")
-_AFTER_GRADIENTS: Final = ("first", "second", "average", "tensor")
+OF_TENSORS: Final = ("gradient", *AFTER_GRADIENTS, "statistic")
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Counterparts:
         """
         pairs = []
         b = self._with_single_biases(a, b)
-        for place, (kind, name) in enumerate(self._order(a)):
+        for place, (kind, name) in enumerate(_order(a)):
             given = self._of_b(kind, name, a, b)
             if given is None:
                 continue
@@ -137,27 +141,13 @@ class Counterparts:
             move.a.put(into, move.b.taken(b[f"{kind}/{move.b.tensor}"]).astype(np.float64))
         return into
 
-    def _order(self, a: Capture) -> Iterator[Key]:
-        """Forward through the layers, each with its statistics, the loss, backward through the gradients, and what
-        the update makes. A's capture has its layers in the order of their calls, and its tensors in theirs."""
-        named = {kind: [key.partition("/")[2] for key in a if key.startswith(f"{kind}/")] for kind in OF_TENSORS}
-        layers = [key.partition("/")[2] for key in a if key.startswith("activation/")]
-        placed: set[str] = set()
-        for layer in layers:
-            yield "activation", layer
-            for name in named["statistic"]:
-                if owner(name) == layer:
-                    placed.add(name)
-                    yield "statistic", name
-        yield from (("statistic", name) for name in named["statistic"] if name not in placed)
-        yield from (("output", key.partition("/")[2]) for key in a if key.startswith("output/"))
-        if "loss" in a:
-            yield "loss", ""
-        order = [name for layer in reversed(layers) for name in named["gradient"] if owner(name) == layer]
-        rest = [name for name in reversed(named["gradient"]) if name not in order]
-        yield from (("gradient", name) for name in (*order, *rest))
-        for kind in _AFTER_GRADIENTS:
-            yield from ((kind, name) for name in named[kind])
+
+def _order(a: Capture) -> Iterator[Key]:
+    """A's capture has its layers in the order of their calls, and its tensors in theirs."""
+    named: dict[str, list[str]] = {}
+    for kind, name in map(captured_key, a):
+        named.setdefault(kind, []).append(name)
+    return computation_order(named.get("activation", ()), named)
 
 
 def _add(capture: dict[str, Array], sum_: BiasSum, second: Array | None, sign: float) -> None:

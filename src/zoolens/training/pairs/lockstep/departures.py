@@ -16,56 +16,50 @@ import numpy as np
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.numerics.deviation import Deviation, root_mean_square
-from zoolens.base.numerics.rounding import FACTOR, ONE_ROUNDING, disturbed
+from zoolens.base.numerics.rounding import disturbed
 from zoolens.training.pairs.data.batch import TrainingBatch
 from zoolens.training.pairs.live.live_training import NotSwitchable
-from zoolens.training.pairs.lockstep.counterparts import Capture, Counterpart, Counterparts
-from zoolens.training.pairs.lockstep.quantities import Key
+from zoolens.training.pairs.lockstep.counterparts import Counterpart, Counterparts
+from zoolens.training.pairs.lockstep.floors import LEAST, Floors, raise_floors
+from zoolens.training.pairs.lockstep.quantities import (
+    Capture,
+    Captures,
+    ComparedQuantity,
+    Key,
+    ToldQuantities,
+    captured_key,
+)
 from zoolens.training.pairs.loop.trainable_sides import TrainableSide
 from zoolens.training.pairs.mapping.parameter_map import ParameterMap
 from zoolens.training.pairs.networks.framework import Array
 
 SEED: Final = 0
+OF_WEIGHTS: Final = ("tensor", "statistic")
 _OF_AN_UPDATE: Final = ("gradient", "first", "second", "average")
 _RANDOM: Final = 1e-3  # relative: beyond what computing a step twice may change, and below what chance does
 _WIDEST: Final = 0.99  # of a floor that a margin makes wider: one that reaches 1 would tell nothing
-Captures = Mapping[int, Capture]  # by the number of the step, from 1
-Floors = dict[tuple[int, Key], float]
-
-
-@dataclass(frozen=True)
-class Departure:
-    """The first quantity of a run of B that is beyond its floor. `place`: among the quantities of its step."""
-
-    step: int
-    kind: str
-    name: str
-    place: int
-    apart: Deviation
-    floor: float
-    ratio: float | None = None
-
-    @property
-    def position(self) -> tuple[int, int]:
-        return self.step, self.place
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """All quantities of a run of B beside A's."""
+    """All quantities of a run of B beside A's, in the order of computation."""
 
-    quantities: int
-    blind: int  # those that rounding alone moves by their size
-    layers: int  # how many have their activations among the quantities
-    departure: Departure | None  # the first
-    # No tensor and no statistic of a norm departs, and those whose gradients or moments do depart have changed by more
-    # than rounding.
-    weights_agree: bool
-    tells: bool  # some tensor is not lost in rounding
+    rows: tuple[ComparedQuantity, ...]
+    departure: ComparedQuantity | None  # the first beyond its floor
     changed: frozenset[str] = frozenset()  # tensors that some step changes by more than rounding
-    # Tensors and statistics that rounding alone moves by their size at every compared step. As long as the loss can be
-    # told, those whose gradient is nothing but rounding, such as a bias before a norm, are not among them.
-    lost: tuple[str, ...] = ()
+
+    @property
+    def weights_agree(self) -> bool:
+        """No tensor and no statistic of a norm departs, and those whose gradients or moments do depart have changed by
+        more than rounding."""
+        beyond = [row for row in self.rows if row.beyond]
+        doubted = {row.name for row in beyond if row.kind in _OF_AN_UPDATE}
+        return doubted <= self.changed and not any(row.kind in OF_WEIGHTS for row in beyond)
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Tensors and statistics that rounding alone moves by their size at every compared step."""
+        return ToldQuantities(self.rows).lost(OF_WEIGHTS)
 
 
 @dataclass
@@ -100,7 +94,7 @@ class PairedSteps:
         start = self.start if which == "a" else self.map.moved(self.start, self._onto)
         first, second = (self._run(side, start, None, seed=seed, steps=(1,))[1] for seed in (SEED, SEED + 1))
         forward = {name: array for name, array in first.items() if name.startswith(("activation/", "output/", "loss"))}
-        return any(moved.error > _RANDOM for moved in self._own(forward, second).values())
+        return any(moved.error > _RANDOM for moved in _moved(_own_names(forward), forward, second).values())
 
     def _run(
         self,
@@ -178,54 +172,27 @@ class PairedSteps:
             if noisy is None:
                 continue
             for step, captured in exact.items():
-                pairs = self._own(captured, noisy[step]) if which == "a" else self._own_of_b(captured, noisy[step])
-                for key, moved in pairs.items():
-                    least = self.floors.get((step, key), FACTOR * ONE_ROUNDING)
-                    self.floors[step, key] = max(least, FACTOR * moved.error)
-
-    def _own(self, exact: Capture, noisy: Capture) -> dict[Key, Deviation]:
-        return {_key(name): Counterpart(_key(name), array, noisy[name]).apart() for name, array in exact.items()}
-
-    def _own_of_b(self, exact: Capture, noisy: Capture) -> dict[Key, Deviation]:
-        """Under the names of A's quantities; the axes stay B's, in which the distances are the same."""
-        named = self._beside.names(exact)
-        return {
-            _key(ours): max(
-                (Counterpart(_key(name), exact[name], noisy[name]).apart() for name in theirs),
-                key=lambda moved: moved.error,
-            )
-            for ours, theirs in named.items()
-        }
+                named = _own_names(captured) if which == "a" else self._beside.names(captured)
+                raise_floors(self.floors, step, _moved(named, captured, noisy[step]))
 
     def compared(self, a: Captures, b: Captures) -> ComparedRun:
-        count = blind = layers = 0
-        first: Departure | None = None
-        weights_agree, tells = True, False
-        doubted: set[str] = set()  # tensors whose gradients or moments depart
-        changed: set[str] = set()  # tensors whose change is more than rounding
-        seen = _SeenKinds()
+        rows: list[ComparedQuantity] = []
+        first: ComparedQuantity | None = None
+        changed: set[str] = set()
         for step in self.steps:
             for place, pair in self._beside.beside(a[step], b[step]):
                 floor = self._floor(step, pair.key)
-                apart = pair.apart()
-                verdict = apart.verdict(floor)
-                seen.add(pair.key, told=verdict != "blind")
-                count, blind = count + 1, blind + (verdict == "blind")
-                layers += pair.key[0] == "activation" and step == self.steps[0]
                 kind, name = pair.key
-                weights_agree &= verdict != "beyond" or kind not in ("tensor", "statistic")
-                tells |= kind == "tensor" and verdict != "blind"
-                if verdict == "beyond" and kind in _OF_AN_UPDATE:
-                    doubted.add(name)
+                row = ComparedQuantity(step, kind, name, (pair.apart(),), floor, place)
+                rows.append(row)
                 if kind == "tensor" and root_mean_square(pair.a - self.start[name]) > floor * root_mean_square(pair.a):
                     changed.add(name)
-                if verdict == "beyond" and first is None:
-                    first = Departure(step, *pair.key, place, apart, floor, self._ratio(step, pair, floor))
-        agree = weights_agree and doubted <= changed
-        return ComparedRun(count, blind, layers, first, agree, tells, frozenset(changed), seen.lost())
+                if row.beyond and first is None:
+                    first = replace(row, ratio=self._ratio(step, pair, floor))
+        return ComparedRun(tuple(rows), first, frozenset(changed))
 
     def _floor(self, step: int, key: Key) -> float:
-        floor = self.floors.get((step, key), FACTOR * ONE_ROUNDING)
+        floor = self.floors.get((step, key), LEAST)
         return floor if floor >= 1 else min(floor * self.margin, _WIDEST)
 
     def _ratio(self, step: int, pair: Counterpart, floor: float) -> float | None:
@@ -242,24 +209,20 @@ class PairedSteps:
         return self._beside.missing(a[self.steps[0]], b[self.steps[0]])
 
 
-class _SeenKinds:
-    """Which quantities were told from rounding at some step, and which were only met."""
-
-    def __init__(self) -> None:
-        self._met: dict[Key, bool] = {}
-
-    def add(self, key: Key, *, told: bool) -> None:
-        self._met[key] = told or self._met.get(key, False)
-
-    def lost(self) -> tuple[str, ...]:
-        loss_told = self._met.get(("loss", ""), False)
-        names = [name for (kind, name), told in self._met.items() if kind in ("tensor", "statistic") and not told]
-        return tuple(name for name in names if not loss_told or self._met.get(("gradient", name), True))
+def _own_names(capture: Capture) -> dict[str, list[str]]:
+    return {name: [name] for name in capture}
 
 
-def _key(name: str) -> Key:
-    kind, _, rest = name.partition("/")
-    return kind, rest
+def _moved(named: Mapping[str, Sequence[str]], exact: Capture, noisy: Capture) -> dict[Key, Deviation]:
+    """How far each quantity of a side is from itself, under the names that A has for it. The axes stay the side's own,
+    in which the distances are the same."""
+    return {
+        captured_key(ours): max(
+            (Counterpart(captured_key(name), exact[name], noisy[name]).apart() for name in theirs),
+            key=lambda moved: moved.error,
+        )
+        for ours, theirs in named.items()
+    }
 
 
 def _disturbed_batch(batch: TrainingBatch, generator: np.random.Generator, order: Array) -> TrainingBatch:

@@ -7,7 +7,7 @@ switched, to the next independent cause.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from typing import Any, Final
@@ -15,16 +15,17 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.verdicts import Coverage, Outcome, Verdict, judged
+from zoolens.base.verdicts import Outcome
 from zoolens.findings.graph.diff.report import Diff
 from zoolens.training.pairs.data.batch import TrainingBatch
 from zoolens.training.pairs.live.differences import DROPOUT, SettingDifference, alike
 from zoolens.training.pairs.live.live_training import NotSwitchable, Setting
-from zoolens.training.pairs.lockstep.cause_search import CauseSearch
-from zoolens.training.pairs.lockstep.departures import Departure, PairedSteps
+from zoolens.training.pairs.lockstep.departures import PairedSteps
 from zoolens.training.pairs.lockstep.floors import RUNS
 from zoolens.training.pairs.lockstep.lockstep_coverage import JudgedRuns
-from zoolens.training.pairs.lockstep.setting_causes import DepartureCause
+from zoolens.training.pairs.lockstep.lockstep_result import LockstepResult
+from zoolens.training.pairs.lockstep.quantities import ComparedQuantity
+from zoolens.training.pairs.lockstep.setting_search import SettingSearch
 from zoolens.training.pairs.loop.compared_settings import compared_settings
 from zoolens.training.pairs.loop.trainable_sides import TrainableSide, as_trainable, opened_for_training
 from zoolens.training.pairs.mapping.parameter_map import ParameterMap
@@ -34,40 +35,38 @@ from zoolens.training.pairs.sides.open_pair import OpenPair, PairOptions
 STEPS: Final = (1, 2, 10)
 
 
-@dataclass(frozen=True)
-class Lockstep:
-    """What a comparison of the first steps found: the causes in order, and how much was judged."""
+@dataclass(frozen=True, kw_only=True)
+class Lockstep(LockstepResult):
+    """What a comparison of the first steps of a port found."""
 
     names: tuple[str, str]
-    steps: tuple[int, ...]
-    quantities: int  # how many were compared, in B as it is
-    blind: int  # those of them that rounding alone moves by their size
-    # Each with where B departs from A while all causes before it are switched; the last may be unproved.
-    causes: tuple[DepartureCause, ...]
     unseen: tuple[SettingDifference, ...]  # settings that differ and that no departure was traced to
     unlearned: tuple[str, ...]  # tensors that only one side learns
     structure: tuple[str, ...]  # differences of the two networks' graphs, in words
     without_dropout: bool
-    layers: int  # how many have their activations among the quantities
-    tells: bool = True  # some tensor is not lost in rounding
     # The first departure where the weights agree all the same: a regulariser in the loss here and a weight decay in the
     # optimizer there train the same network.
-    only_counted: Departure | None = None
+    only_counted: ComparedQuantity | None = None
     # The first departure that nothing explains and that is beyond its floor by no more than MARGIN. From there on all
     # floors were as wide: two frameworks may round a long sum otherwise by more than each does by itself.
-    doubtful: Departure | None = None
+    doubtful: ComparedQuantity | None = None
     lost: int | None = None  # the first compared step at which the loss or a tensor of A is not finite
-    coverage: Coverage = field(default_factory=Coverage)  # what the verdict rests on
+
+    @property
+    def blind(self) -> int:
+        """How many quantities rounding alone moves by their size."""
+        return sum(row.blind for row in self.rows)
+
+    @property
+    def layers(self) -> int:
+        """How many have their activations among the quantities."""
+        return sum(row.kind == "activation" and row.step == self.steps[0] for row in self.rows)
 
     @property
     def different(self) -> bool:
         """Whether a weight departs, or one side alone learns a tensor. What a framework fixes and what changes no
         weight is no difference."""
         return bool(self.unlearned) or not all(cause.is_convention for cause in self.causes)
-
-    @property
-    def verdict(self) -> Verdict:
-        return judged(self.coverage, different=self.different)
 
     @property
     def agree(self) -> bool:
@@ -169,7 +168,7 @@ def _followed(
     course.measure_floors(reference, "a", range(RUNS))
     switchable = [setting for setting in known if setting.name != DROPOUT]
     off: dict[str, Setting] = {DROPOUT: tuple(0.0 for _ in dropped.get(course.b.text, ()))}
-    search = CauseSearch(course, reference, off if course.b.text in dropped else {}, switchable)
+    search = SettingSearch(course, reference, off if course.b.text in dropped else {}, switchable)
     first_run = course.run_b()
     first = course.compared(reference, first_run)
     if first.departure is not None:
@@ -183,21 +182,18 @@ def _followed(
     same_update = first.weights_agree and first.departure is not None
     runs = JudgedRuns(course.map, reference, first_run, first, unseen, same_update, lost)
     return Lockstep(
-        (course.a.text, course.b.text),
-        tuple(course.steps),
-        first.quantities,
-        first.blind,
-        tuple(search.causes),
-        unseen,
-        course.unlearned(reference, first_run),
-        tuple(difference.text for difference in diff.differences),
-        bool(dropped),
-        first.layers,
-        first.tells,
-        first.departure if first.weights_agree else None,
-        search.doubtful,
-        lost,
-        runs.coverage(),
+        names=(course.a.text, course.b.text),
+        steps=tuple(course.steps),
+        rows=first.rows,
+        causes=tuple(search.causes),
+        coverage=runs.coverage(),
+        unseen=unseen,
+        unlearned=course.unlearned(reference, first_run),
+        structure=tuple(difference.text for difference in diff.differences),
+        without_dropout=bool(dropped),
+        only_counted=first.departure if first.weights_agree else None,
+        doubtful=search.doubtful,
+        lost=lost,
     )
 
 

@@ -12,9 +12,10 @@ from zoolens.base.numerics.deviation import root_mean_square
 from zoolens.base.verdicts import Coverage, Gap, Tally
 from zoolens.training.pairs.live.differences import DROPOUT, SettingDifference
 from zoolens.training.pairs.live.setting_words import difference_words
+from zoolens.training.pairs.lockstep.cause_search import CONVENTIONS
 from zoolens.training.pairs.lockstep.counterparts import Counterparts
-from zoolens.training.pairs.lockstep.departures import Captures, ComparedRun
-from zoolens.training.pairs.lockstep.setting_causes import CONVENTIONS
+from zoolens.training.pairs.lockstep.departures import ComparedRun
+from zoolens.training.pairs.lockstep.quantities import Captures
 from zoolens.training.pairs.mapping.parameter_map import ParameterMap
 from zoolens.training.pairs.networks.framework import Array
 

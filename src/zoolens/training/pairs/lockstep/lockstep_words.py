@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from math import inf
 from typing import Any, Final
 
 from zoolens.base.verdicts import Outcome
 from zoolens.findings.graph.diff.phrases import plural
 from zoolens.training.pairs.live.differences import SettingDifference
 from zoolens.training.pairs.live.setting_words import difference_words, unread_words
-from zoolens.training.pairs.lockstep.cause_search import BIASES, MARGIN
-from zoolens.training.pairs.lockstep.departures import Departure
+from zoolens.training.pairs.lockstep.cause_search import DepartureCause
 from zoolens.training.pairs.lockstep.lockstep import Lockstep
-from zoolens.training.pairs.lockstep.setting_causes import DepartureCause
+from zoolens.training.pairs.lockstep.lockstep_result import finite
+from zoolens.training.pairs.lockstep.quantities import ComparedQuantity
+from zoolens.training.pairs.lockstep.setting_search import BIASES, MARGIN
 
 _KINDS: Final = {
     "activation": "what the layer {name} answers",
@@ -39,7 +39,7 @@ def lockstep_lines(lockstep: Lockstep) -> list[str]:
     """The verdict, each cause with its proof, and what a lockstep cannot see."""
     steps = ", ".join(map(str, lockstep.steps))
     lines = [
-        f"Lockstep: the same first weights and batches; {lockstep.quantities:,} quantities compared "
+        f"Lockstep: the same first weights and batches; {len(lockstep.rows):,} quantities compared "
         f"at {'steps' if len(lockstep.steps) > 1 else 'step'} {steps}, {_layers(lockstep)}."
     ]
     lines += (
@@ -120,7 +120,7 @@ def _verdict(lockstep: Lockstep) -> list[str]:
     ]
 
 
-def departure_words(departure: Departure) -> str:
+def departure_words(departure: ComparedQuantity) -> str:
     """Which quantity departs, how far, and when."""
     what = _KINDS[departure.kind].format(name=departure.name)
     apart = departure.apart
@@ -163,7 +163,7 @@ def _proof(cause: DepartureCause) -> str:
     return f"Proved: with {given}, it does not depart any more; the next departure is at step {cause.then.step}."
 
 
-def _ratio(departure: Departure) -> list[str]:
+def _ratio(departure: ComparedQuantity) -> list[str]:
     if departure.ratio is None:
         return []
     what = "its change by the first step" if departure.kind == "tensor" else "it"
@@ -175,20 +175,41 @@ def _more(names: Sequence[str]) -> str:
 
 
 def lockstep_data(lockstep: Lockstep) -> dict[str, Any]:
-    """For JSON, which has no infinite numbers: they are None."""
-    causes = [
-        {**asdict(cause), "differences": [difference.as_data() for difference in cause.differences]}
-        for cause in lockstep.causes
-    ]
-    unseen = [difference.as_data() for difference in lockstep.unseen]
-    own = {**asdict(lockstep), "causes": causes, "unseen": unseen, "agree": lockstep.agree}
-    data: dict[str, Any] = _finite({**own, **lockstep.verdict.as_data()})
-    return data
+    """For JSON."""
+    return {
+        "names": list(lockstep.names),
+        "steps": list(lockstep.steps),
+        "quantities": len(lockstep.rows),
+        "blind": lockstep.blind,
+        "causes": [_cause_data(cause) for cause in lockstep.causes],
+        "unseen": [difference.as_data() for difference in lockstep.unseen],
+        "unlearned": list(lockstep.unlearned),
+        "structure": list(lockstep.structure),
+        "without_dropout": lockstep.without_dropout,
+        "layers": lockstep.layers,
+        "tells": any(row.kind == "tensor" and not row.blind for row in lockstep.rows),
+        "only_counted": _departure_data(lockstep.only_counted),
+        "doubtful": _departure_data(lockstep.doubtful),
+        "lost": lockstep.lost,
+        "agree": lockstep.agree,
+        **lockstep.verdict.as_data(),
+    }
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if value == inf else value
+def _cause_data(cause: DepartureCause) -> dict[str, Any]:
+    return {
+        "departure": _departure_data(cause.departure),
+        "differences": [difference.as_data() for difference in cause.differences],
+        "proved": cause.proved,
+        "fixed": dict(cause.fixed),
+        "then": _departure_data(cause.then),
+        "switched_on": cause.switched_on,
+    }
+
+
+def _departure_data(departure: ComparedQuantity | None) -> dict[str, Any] | None:
+    if departure is None:
+        return None
+    data = asdict(departure)
+    (apart,) = data.pop("sides")
+    return {**data, "apart": {**apart, "error": finite(departure.apart.error)}, "floor": finite(departure.floor)}

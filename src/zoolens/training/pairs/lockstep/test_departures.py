@@ -4,27 +4,21 @@ A's weight is (2, 3) and B's (3, 2), so that the map between them turns it.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from zoolens.base.numerics.rounding import FACTOR, ONE_ROUNDING
+from zoolens.base.numerics.rounding import FACTOR
 from zoolens.training.pairs.data.batch import TrainingBatch
 from zoolens.training.pairs.live.live_training import NotSwitchable
-from zoolens.training.pairs.lockstep.departures import (
-    ComparedRun,
-    Departure,
-    PairedSteps,
-    _disturbed_batch,
-    _in_order,
-    _ratio,
-    _SeenKinds,
-)
+from zoolens.training.pairs.lockstep.departures import PairedSteps, _disturbed_batch, _in_order, _ratio
+from zoolens.training.pairs.lockstep.floors import LEAST
 from zoolens.training.pairs.loop.trainable_sides import TrainableSide
+from zoolens.training.pairs.mapping.gate_tensors import BiasSum
 from zoolens.training.pairs.mapping.origins import Origin
 from zoolens.training.pairs.mapping.parameter_map import Move, ParameterMap
 
-LEAST = FACTOR * ONE_ROUNDING
 A, B = ("fc.weight", "fc.bias"), ("dense/kernel", "dense/bias")
 MAP = ParameterMap(
     (
@@ -58,7 +52,7 @@ class Linear(TrainableSide):
         return {name: array.copy() for name, array in self.values.items()}
 
     def assign(self, values):
-        self.values = {name: array.copy() for name, array in values.items()}
+        self.values |= {name: array.copy() for name, array in values.items()}
 
     def settings(self):
         return {"precision": self.precision}
@@ -115,19 +109,27 @@ def compared(pair):
     return pair.compared(a, b)
 
 
+def blind(found):
+    return sum(row.blind for row in found.rows)
+
+
 def test_a_faithful_pair_departs_nowhere():
-    assert compared(paired()) == ComparedRun(14, 0, 1, None, True, True, frozenset(A), ())
+    found = compared(paired())
+    assert [row.step for row in found.rows] == [1] * 7 + [2] * 7
+    assert [row.place for row in found.rows] == [*range(7), *range(7)]
+    assert {row.verdict() for row in found.rows} == {"within"}
+    assert (found.departure, found.weights_agree, found.changed, found.lost) == (None, True, frozenset(A), ())
 
 
 def test_another_learning_rate_shows_in_the_first_changed_tensor():
     found = compared(paired(b=Linear(B, rates=(0.2, 0.2))))
-    assert isinstance(found.departure, Departure)
+    assert found.departure.sides == (found.departure.apart,)
     assert found.departure.position == (1, 5)
     assert (found.departure.kind, found.departure.name) == ("tensor", A[0])
     assert found.departure.ratio == pytest.approx(2.0, rel=1e-3)
     assert found.departure.floor < found.departure.apart.error
     assert not found.weights_agree
-    assert (found.quantities, found.blind, found.tells) == (14, 0, True)
+    assert (len(found.rows), blind(found)) == (14, 0)
 
 
 def test_of_a_later_step_the_change_of_a_tensor_has_no_ratio():
@@ -140,7 +142,7 @@ def test_of_a_later_step_the_change_of_a_tensor_has_no_ratio():
     pair.floors |= {(2, tuple(name.split("/", 1))): 2.0 for name in others}
     found = pair.compared(a, b)
     assert (found.departure.kind, found.departure.ratio) == ("tensor", None)
-    assert (found.quantities, found.blind) == (7, 5)
+    assert (len(found.rows), blind(found)) == (7, 5)
 
 
 def test_a_scaled_loss_has_its_factor():
@@ -163,26 +165,11 @@ def test_quantities_that_rounding_moves_by_their_size_tell_nothing():
     a, b = pair.run_a(), pair.run_b()
     pair.floors = {(1, ("tensor", name)): 1.0 for name in A}
     found = pair.compared(a, b)
-    assert (found.quantities, found.blind, found.tells, found.lost) == (7, 2, False, A)
+    assert (len(found.rows), blind(found), found.lost) == (7, 2, A)
     pair.floors |= {(1, ("gradient", name)): 1.0 for name in A}
     assert pair.compared(a, b).lost == ()  # nothing but rounding in their gradients
     pair.floors[1, ("loss", "")] = 1.0
     assert pair.compared(a, b).lost == A
-
-
-def test_what_was_told_once_is_not_lost():
-    seen = _SeenKinds()
-    for told in (False, True, False):
-        seen.add(("tensor", "w"), told=told)
-    seen.add(("statistic", "mean"), told=False)
-    seen.add(("activation", "fc"), told=False)
-    assert seen.lost() == ("mean",)
-    seen.add(("loss", ""), told=True)
-    assert seen.lost() == ("mean",)  # a statistic has no gradient that could be rounding
-    seen.add(("gradient", "mean"), told=False)
-    assert seen.lost() == ()
-    seen.add(("gradient", "mean"), told=True)
-    assert seen.lost() == ("mean",)
 
 
 # --- floors
@@ -195,6 +182,7 @@ def test_floors_are_the_farthest_of_the_disturbed_runs():
     noisy = pair.run_a(1)[1]["output/0"]
     moved = np.sqrt(np.mean((noisy - exact[1]["output/0"]) ** 2)) / np.sqrt(np.mean(exact[1]["output/0"] ** 2))
     assert pair.floors[1, ("output", "0")] == pytest.approx(FACTOR * moved, rel=1e-2)
+    assert (1, ("tensor", A[0])) in pair.floors
     before = dict(pair.floors)
     pair.measure_floors(exact, "a", range(2, 4))
     assert all(pair.floors[key] >= floor for key, floor in before.items())
@@ -284,6 +272,22 @@ def test_only_the_steps_that_are_compared_are_kept():
     pair = paired(side, steps=(2,))
     assert [[*pair.run_a()], [*pair.run_a(1)]] == [[2], [2]]
     assert side.kept == [False, True, False, True]  # and none behind the last
+
+
+@pytest.mark.parametrize("side", ["A", "B"])
+def test_second_biases_are_set_back_after_every_step(side):
+    of_a, of_b = Origin(A[1], (2,), (0,)), Origin(B[1], (2,), (0,))
+    layers = "fc", "dense"
+    sums = {"sums": (BiasSum(of_a, of_b, layers),)} if side == "A" else {"added": (BiasSum(of_b, of_a, layers),)}
+    pair = PairedSteps(Linear(A), Linear(B), replace(MAP, **sums), batches(), (1, 2), START, single_biases=True)
+    assert pair.second_biases == side
+    captures, names = (pair.run_a(), A) if side == "A" else (pair.run_b(), B)
+    for step in (1, 2):
+        assert np.array_equal(captures[step][f"tensor/{names[1]}"], START[A[1]])
+    assert not np.allclose(captures[2][f"tensor/{names[0]}"], captures[1][f"tensor/{names[0]}"])
+    other = pair.run_b()[2][f"tensor/{B[1]}"] if side == "A" else pair.run_a()[2][f"tensor/{A[1]}"]
+    assert not np.array_equal(other, START[A[1]])
+    assert paired().second_biases == ""
 
 
 def test_b_may_have_batches_of_its_own():

@@ -1,31 +1,31 @@
-"""The comparison as a whole: two sides, the reference, the floors, and the first place where a side parts."""
+"""Lockstep of a recipe: two sides beside a reference in float64, and the first place where each parts from it."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from zoolens.base.errors import ModelError
-from zoolens.base.verdicts import Coverage, Gap, Tally, Verdict, judged
+from zoolens.base.verdicts import Coverage, Gap, Tally
 from zoolens.training.crosstrain.training.job import Status
 from zoolens.training.crosstrain.training.lockstep.course import Course, LockstepRun, course
-from zoolens.training.crosstrain.training.lockstep.floors import Floors, floors
-from zoolens.training.crosstrain.training.lockstep.quantities import QuantityRow, compare, order
-from zoolens.training.crosstrain.training.lockstep.recipe_causes import LockstepCause, find_cause
+from zoolens.training.crosstrain.training.lockstep.reference_search import ReferenceSearch
 from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trainer_pool import Workers
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named, trainers
-from zoolens.training.pairs.lockstep.floors import MORE_RUNS, RUNS
-from zoolens.training.pairs.lockstep.quantities import Key
+from zoolens.training.pairs.lockstep.cause_search import DepartureCause, causes_in_order, next_cause
+from zoolens.training.pairs.lockstep.lockstep_result import LockstepResult
+from zoolens.training.pairs.lockstep.quantities import ComparedQuantity, ToldQuantities
 from zoolens.training.pairs.semantics import Semantics
 
 _EARLIER: Final = "Compare earlier steps, before rounding errors have grown."
 SideName = Literal["a", "b"]
 _SIDES: Final[tuple[SideName, SideName]] = ("a", "b")
+_MOST_CAUSES: Final = len(Semantics.model_fields) + 2  # each takes over a semantic, but for two
 
 
 @dataclass(frozen=True)
@@ -40,48 +40,17 @@ class LockstepSide:
     message: str
 
 
-@dataclass(frozen=True)
-class Divergence:
-    """`sides`: labels of those that are beyond the floor there, the farther one first; `cause` is about that one."""
-
-    row: QuantityRow
-    sides: tuple[str, ...]
-    cause: LockstepCause
-
-
-@dataclass(frozen=True)
-class Lockstep:
-    """`rows` in the order of computation. `compared`: the steps that both sides and the reference reached. `causes`:
-    every independent one, side by side: where a side first parts from a reference that has taken over all causes
-    before it. A side's last one is unexplained where what comes after it cannot be told apart."""
+@dataclass(frozen=True, kw_only=True)
+class Lockstep(LockstepResult):
+    """What a comparison of the first steps of a recipe's two sides found. `compared`: the steps that both sides and the
+    reference reached. `first`: about the side that is farther there. `causes`: side by side, each where a side first
+    parts from a reference that has taken over all causes of that side before it."""
 
     recipe: Recipe
     sides: tuple[LockstepSide, LockstepSide]
     reference: Semantics
-    steps: tuple[int, ...]
     compared: tuple[int, ...]
-    rows: tuple[QuantityRow, ...]
-    first: Divergence | None
-    causes: tuple[Divergence, ...] = ()
-
-    @property
-    def verdict(self) -> Verdict:
-        """On the sides' first steps; the same only where every step was reached and every tensor could be told from
-        rounding."""
-        told: dict[tuple[str, str], bool] = {}
-        for row in self.rows:
-            seen = all(row.verdict(side) != "blind" for side in (0, 1))
-            told[row.kind, row.name] = seen or told.get((row.kind, row.name), False)
-        # The gradient of a bias before a norm is nothing but rounding: no optimizer tells anything from it.
-        tensors = [name for kind, name in told if kind == "tensor" and told.get(("gradient", name), True)]
-        lost = [name for name in tensors if not told["tensor", name]]
-        gaps = [Gap(f"tensor {name}, which rounding alone moves by its size", remedy=_EARLIER) for name in lost]
-        gaps += [Gap(f"step {step}, which was not reached") for step in self.steps if step not in self.compared]
-        tallies = (
-            Tally("steps", len(self.compared), len(self.steps)),
-            Tally("tensors", len(tensors) - len(lost), len(tensors)),
-        )
-        return judged(Coverage(tallies, tuple(gaps)), different=self.first is not None)
+    first: DepartureCause | None
 
 
 def lockstep(
@@ -121,112 +90,34 @@ def _compared(
     semantics = recipe.wanted.over(runs[0].semantics).model_copy(update={"dropout": 0.0})
     reference = runner.run_reference(semantics)
     labels = frameworks if frameworks[0] != frameworks[1] else (f"{frameworks[0]} (a)", f"{frameworks[1]} (b)")
-    keys = order([run.network for run in (reference, *runs)])
-    floor = floors(runner, reference, keys)
-    rows = _rows(runner, keys, reference, runs, floor)
-    first = _first(runner, keys, rows, reference, runs, labels)
-    if first is not None and not first.cause.confirmed:
-        floor = floors(runner, reference, keys, range(RUNS, MORE_RUNS), floor)
-        rows = _rows(runner, keys, reference, runs, floor)
-        first = _first(runner, keys, rows, reference, runs, labels)
+    both = ReferenceSearch(runner, reference, runs, labels)
+    first = next_cause(both)
+    causes: list[DepartureCause] = []
+    for side in (0, 1):
+        search = ReferenceSearch(runner, reference, runs, labels, watched=(side,), floors=both.floors)
+        causes += causes_in_order(search, _MOST_CAUSES)
+    compared = tuple(dict.fromkeys(row.step for row in both.rows))
     return Lockstep(
-        runner.recipe,
-        (_side(labels[0], runs[0]), _side(labels[1], runs[1])),
-        reference.semantics,
-        runner.steps,
-        tuple(dict.fromkeys(row.step for row in rows)),
-        rows,
-        first,
-        tuple(
-            departure
-            for side in (0, 1)
-            for departure in _departures(runner, keys, (reference, floor), runs, labels, side)
-        ),
+        recipe=runner.recipe,
+        sides=(_side(labels[0], runs[0]), _side(labels[1], runs[1])),
+        reference=reference.semantics,
+        steps=runner.steps,
+        compared=compared,
+        rows=both.rows,
+        first=first,
+        causes=tuple(causes),
+        coverage=coverage(both.rows, runner.steps, compared),
     )
 
 
-def _departures(
-    runner: Course,
-    keys: Sequence[Key],
-    beside: tuple[LockstepRun, Floors],
-    runs: tuple[LockstepRun, LockstepRun],
-    labels: tuple[str, str],
-    side: Literal[0, 1],
-) -> Iterator[Divergence]:
-    """What makes one side part, one cause after another: each is given to the reference, which is run again, so that
-    the next one shows where it is the first."""
-    reference, floor = beside
-    counted = False  # a variance that divides by n is no semantic, and cannot be taken over
-    for _ in range(len(Semantics.model_fields) + 2):
-        divergence = _next(runner, keys, (reference, floor), runs, labels, side, counted)
-        if divergence is None:
-            return
-        yield divergence
-        if not divergence.cause.confirmed or "dropout" in divergence.cause.semantics:
-            return
-        if not divergence.cause.semantics:
-            counted = True
-            continue
-        values = {name: getattr(runs[side].semantics, name) for name in divergence.cause.semantics}
-        semantics = reference.semantics.model_copy(update=values)
-        reference = runner.run_reference(semantics)
-        floor = floors(runner, reference, keys)
-
-
-def _next(
-    runner: Course,
-    keys: Sequence[Key],
-    beside: tuple[LockstepRun, Floors],
-    runs: tuple[LockstepRun, LockstepRun],
-    labels: tuple[str, str],
-    side: Literal[0, 1],
-    counted: bool,
-) -> Divergence | None:
-    """The first row in which this side is beyond its floor; where no cause is proved, beyond a wider one too."""
-    reference, floor = beside
-    divergence = None
-    for more in (False, True):
-        if more:
-            floor = floors(runner, reference, keys, range(RUNS, MORE_RUNS), floor)
-        for row in _rows(runner, keys, reference, runs, floor):
-            variance = row.kind == "statistic" and row.name.endswith(".variance")
-            if row.verdict(side) == "beyond" and not (counted and variance):
-                cause = find_cause(runner, reference, runs[side], labels[side], row, keys)
-                divergence = Divergence(row, (labels[side],), cause)
-                break
-        else:
-            return None
-        if divergence is not None and divergence.cause.confirmed:
-            return divergence
-    return divergence
-
-
-def _rows(
-    runner: Course, keys: Sequence[Key], reference: LockstepRun, runs: tuple[LockstepRun, LockstepRun], floor: Floors
-) -> tuple[QuantityRow, ...]:
-    rows: list[QuantityRow] = []
-    for step in runner.steps:
-        exact, tensors_a, tensors_b = reference.at(step), runs[0].at(step), runs[1].at(step)
-        if exact is not None and tensors_a is not None and tensors_b is not None:
-            rows += compare(step, keys, exact, (tensors_a, tensors_b), floor[step])
-    return tuple(rows)
-
-
-def _first(
-    runner: Course,
-    keys: Sequence[Key],
-    rows: Sequence[QuantityRow],
-    reference: LockstepRun,
-    runs: tuple[LockstepRun, LockstepRun],
-    labels: tuple[str, str],
-) -> Divergence | None:
-    row = next((row for row in rows if row.beyond), None)
-    if row is None:
-        return None
-    sides = sorted(row.beyond, key=lambda side: -row.sides[side].error)
-    farther = sides[0]
-    cause = find_cause(runner, reference, runs[farther], labels[farther], row, keys)
-    return Divergence(row, tuple(labels[side] for side in sides), cause)
+def coverage(rows: Sequence[ComparedQuantity], steps: Sequence[int], compared: Sequence[int]) -> Coverage:
+    """Whole only where every step was reached and every tensor could be told from rounding."""
+    told = ToldQuantities(rows)
+    tensors, lost = told.tensors(("tensor",)), told.lost(("tensor",))
+    gaps = [Gap(f"tensor {name}, which rounding alone moves by its size", remedy=_EARLIER) for name in lost]
+    gaps += [Gap(f"step {step}, which was not reached") for step in steps if step not in compared]
+    tallies = (Tally("steps", len(compared), len(steps)), Tally("tensors", len(tensors) - len(lost), len(tensors)))
+    return Coverage(tallies, tuple(gaps))
 
 
 def _side(label: str, run: LockstepRun) -> LockstepSide:

@@ -1,18 +1,26 @@
-"""Runs that stop after a few steps, with what they computed at chosen ones."""
+"""Runs that stop after a few steps, with what they computed at chosen ones, and how far rounding moves it.
+
+A few runs in float32, whose first weights are disturbed by some roundings, train along the same batches: how far they
+get from the reference in float64 is what rounding can do. The runs compute in float32, since a reference with disturbed
+weights would not show all: torch's batch norm sums a variance naively and is 1000 roundings off; and a bias before a
+norm has a gradient of nothing but rounding, which Adam turns into whole steps.
+"""
 
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError, WorkerError
-from zoolens.training.crosstrain.training.architectures import build
+from zoolens.base.numerics import rounding
+from zoolens.base.numerics.deviation import Deviation, deviation
+from zoolens.training.crosstrain.training.architectures import build, is_statistic
 from zoolens.training.crosstrain.training.job import Job, Outcome
 from zoolens.training.crosstrain.training.network import Network
 from zoolens.training.crosstrain.training.recipe import MAX_EPOCHS, Recipe
@@ -23,9 +31,10 @@ from zoolens.training.crosstrain.training.trial_runner import first_weights
 from zoolens.training.crosstrain.training.weights import read_weights, write_weights
 from zoolens.training.pairs.data.epoch_order import steps as steps_of
 from zoolens.training.pairs.data.prepared_data import PreparedData, prepared
+from zoolens.training.pairs.lockstep.floors import RUNS, Floors, raise_floors
+from zoolens.training.pairs.lockstep.quantities import Array, Capture, Key, captured_key
 from zoolens.training.pairs.semantics import Semantics
 
-Array = NDArray[Any]
 MAX_STEPS: Final = 100  # to capture: each of them is a file with everything a step computed
 
 
@@ -56,7 +65,7 @@ class Course:
     """What all runs of a comparison have in common. `reference` is the trainer that the sides are compared with.
 
     The search for causes comes back to the same references: `references` has those that were run, by their semantics
-    and steps, and `measured_floors` is where `floors` keeps what it measured."""
+    and steps, and `measured_floors` what was measured of each, by the numbers of the disturbed runs."""
 
     recipe: Recipe
     data: PreparedData
@@ -68,7 +77,7 @@ class Course:
     references: dict[tuple[Semantics, tuple[int, ...]], LockstepRun] = field(
         default_factory=dict, compare=False, repr=False
     )
-    measured_floors: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    measured_floors: dict[tuple[Path, range], Floors] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def samples(self) -> int:
@@ -91,6 +100,26 @@ class Course:
             precision = self.reference.reference_precision
             self.references[question] = self.run(name, self.reference.name, semantics, precision=precision)
         return self.references[question]
+
+    def floors(self, reference: LockstepRun, runs: range = range(RUNS)) -> Floors:
+        """How far rounding moves each quantity of the reference; infinitely where a run did not get so far. `runs`:
+        their numbers, each of them another disturbance. None is measured twice."""
+        question = reference.folder, runs
+        if question not in self.measured_floors:
+            self.measured_floors[question] = self._measured(reference, runs)
+        return self.measured_floors[question]
+
+    def _measured(self, reference: LockstepRun, runs: range) -> Floors:
+        floors: Floors = {}
+        for number in runs:
+            start = disturbed(reference.start, number)
+            run = self.run(
+                f"noise-{number}", self.reference.name, reference.semantics, precision="float32", start=start
+            )
+            for step in self.steps:
+                raise_floors(floors, step, _moved_by_rounding(reference.at(step), run.at(step)))
+            shutil.rmtree(run.folder)
+        return floors
 
     def run(
         self,
@@ -128,6 +157,25 @@ class Course:
 def _resolved(outcome: Outcome, semantics: Semantics) -> Semantics:
     """Initial weights are the same for all, and so none of the framework's rules."""
     return outcome.semantics.model_copy(update={"init": None, "bias_init": None}).over(semantics)
+
+
+def disturbed(weights: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """Every learned number by up to so many roundings, up or down."""
+    generator = np.random.default_rng(seed)
+    moved_weights = {}
+    for name, array in weights.items():
+        moved = rounding.disturbed(array, generator)  # also of a statistic, so that each number draws what it drew
+        moved_weights[name] = array.astype(np.float32) if is_statistic(name) else moved
+    return moved_weights
+
+
+def _moved_by_rounding(exact: Capture | None, noisy: Capture | None) -> dict[Key, Deviation]:
+    if exact is None:
+        return {}
+    return {
+        captured_key(name): Deviation(math.inf) if noisy is None else deviation(noisy[name], values)
+        for name, values in exact.items()
+    }
 
 
 def course(

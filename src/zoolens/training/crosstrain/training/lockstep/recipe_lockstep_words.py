@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 from zoolens.base.numerics.deviation import Deviation
-from zoolens.training.crosstrain.training.lockstep.comparison import Divergence, Lockstep, LockstepSide
-from zoolens.training.crosstrain.training.lockstep.floors import IN_WORDS
-from zoolens.training.crosstrain.training.lockstep.quantities import QuantityRow
-from zoolens.training.pairs.lockstep.quantities import KINDS
+from zoolens.base.numerics.rounding import FACTOR, ROUNDINGS
+from zoolens.training.crosstrain.training.lockstep.comparison import Lockstep, LockstepSide
+from zoolens.training.pairs.lockstep.cause_search import DepartureCause
+from zoolens.training.pairs.lockstep.floors import MORE_RUNS, RUNS
+from zoolens.training.pairs.lockstep.lockstep_result import finite
+from zoolens.training.pairs.lockstep.quantities import KINDS, ComparedQuantity
 
 _KINDS: Final = {
     "definition": "definition", "activation": "activation", "statistic": "statistic", "loss": "loss",
@@ -22,6 +23,12 @@ _PROBLEMS: Final = {
     "shape": "has another shape",
     "not finite": "is not finite",
 }
+IN_WORDS: Final = (
+    f"The floor of a quantity is {FACTOR:g} times the farthest that rounding moved it in {RUNS} runs, or {MORE_RUNS} "
+    "before a side is accused without a proved cause: in float32, by the reference's trainer on the CPU, with first "
+    f"weights disturbed by up to {ROUNDINGS} roundings each. They train along, so that the floor grows as rounding "
+    "errors do. Where it reaches the quantity's own size, nothing can be told."
+)
 
 
 def lines(lockstep: Lockstep) -> list[str]:
@@ -38,14 +45,14 @@ def lines(lockstep: Lockstep) -> list[str]:
         text += [f"First beyond the noise floor: {first_in_words(lockstep, lockstep.first)}.", _cause(lockstep.first)]
     if len(lockstep.causes) > 1:
         text.append("All causes, each beside a reference that has taken over those of its side before it:")
-        text += [f"  {_departure(lockstep, cause)}" for cause in lockstep.causes]
+        text += [f"  {sentence(cause)} ({first_in_words(lockstep, cause)})" for cause in lockstep.causes]
     return [*text, IN_WORDS]
 
 
-def first_in_words(lockstep: Lockstep, first: Divergence) -> str:
+def first_in_words(lockstep: Lockstep, first: DepartureCause) -> str:
     """Describes the first divergence, such as: step 1: statistic of conv1_norm.mean: jax is off by 9.0e-01 (floor
     3.0e-06)."""
-    row = first.row
+    row = first.departure
     by_label = {side.label: moved for side, moved in zip(lockstep.sides, row.sides, strict=True)}
     sides = " and ".join(_off(label, by_label[label]) for label in first.sides)
     floor = f" (floor {row.floor:.1e})" if row.kind != "definition" else ""
@@ -81,7 +88,7 @@ def as_data(lockstep: Lockstep) -> dict[str, Any]:
     }
 
 
-def _cells(lockstep: Lockstep, row: QuantityRow) -> tuple[str, ...]:
+def _cells(lockstep: Lockstep, row: ComparedQuantity) -> tuple[str, ...]:
     beyond = ", ".join(lockstep.sides[side].label for side in row.beyond)
     verdict = f"beyond: {beyond}" if beyond else row.verdict(0)
     floor = "–" if row.kind == "definition" else f"{row.floor:.1e}"
@@ -92,7 +99,7 @@ def _figure(moved: Deviation) -> str:
     return f"{moved.error:.1e}" if moved.why == "value" else moved.why
 
 
-def _quantity(row: QuantityRow) -> str:
+def _quantity(row: ComparedQuantity) -> str:
     return _KINDS[row.kind] if row.kind == "loss" else f"{_KINDS[row.kind]} of {row.name}"
 
 
@@ -100,13 +107,22 @@ def _off(label: str, moved: Deviation) -> str:
     return f"{label} is off by {moved.error:.1e}" if moved.why == "value" else f"{label} {_PROBLEMS[moved.why]}"
 
 
-def _cause(first: Divergence) -> str:
-    sentence = first.cause.sentence
-    return f"{sentence[0].upper()}{sentence[1:]}." if sentence.startswith("unexplained") else f"Cause: {sentence}."
+def _cause(first: DepartureCause) -> str:
+    text = sentence(first)
+    return f"{text[0].upper()}{text[1:]}." if text.startswith("unexplained") else f"Cause: {text}."
 
 
-def _departure(lockstep: Lockstep, divergence: Divergence) -> str:
-    return f"{divergence.cause.sentence} ({first_in_words(lockstep, divergence)})"
+def sentence(cause: DepartureCause) -> str:
+    """Names what makes the departure, or what could, such as: norm_epsilon is 1e-05 in the reference and 0.001 in jax;
+    with that, the reference agrees."""
+    if cause.reason:
+        return cause.reason
+    differ = " and ".join(
+        f"{one.name} is {one.a} in the reference and {one.b} in {cause.sides[0]}" for one in cause.differences
+    )
+    if not cause.proved:
+        return f"unexplained: {differ}, but with that the reference still differs"
+    return differ if cause.departure.kind == "definition" else f"{differ}; with that, the reference agrees"
 
 
 def _numbers(steps: tuple[int, ...]) -> str:
@@ -124,24 +140,18 @@ def _side(side: LockstepSide) -> dict[str, Any]:
     }
 
 
-def _first(lockstep: Lockstep, first: Divergence) -> dict[str, Any]:
-    cause = first.cause
+def _first(lockstep: Lockstep, first: DepartureCause) -> dict[str, Any]:
     return {
         "sentence": first_in_words(lockstep, first),
         "sides": list(first.sides),
-        **_row(first.row),
-        "cause": {"sentence": cause.sentence, "semantics": list(cause.semantics), "confirmed": cause.confirmed},
+        **_row(first.departure),
+        "cause": {"sentence": sentence(first), "semantics": list(first.names), "confirmed": first.proved},
     }
 
 
-def _row(row: QuantityRow) -> dict[str, Any]:
+def _row(row: ComparedQuantity) -> dict[str, Any]:
     sides = {
-        name: {"error": _number(moved.error), "why": moved.why, "verdict": row.verdict(side)}
+        name: {"error": finite(moved.error), "why": moved.why, "verdict": row.verdict(side)}
         for side, (name, moved) in enumerate(zip("ab", row.sides, strict=True))
     }
-    return {"step": row.step, "kind": row.kind, "name": row.name, "floor": _number(row.floor), **sides}
-
-
-def _number(value: float) -> float | None:
-    """JSON has no infinity."""
-    return value if math.isfinite(value) else None
+    return {"step": row.step, "kind": row.kind, "name": row.name, "floor": finite(row.floor), **sides}

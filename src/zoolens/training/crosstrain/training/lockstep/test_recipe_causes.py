@@ -5,8 +5,9 @@ import pytest
 from zoolens.base.numerics.deviation import Deviation
 from zoolens.training.crosstrain.training.job import Outcome
 from zoolens.training.crosstrain.training.lockstep.course import LockstepRun, course
-from zoolens.training.crosstrain.training.lockstep.quantities import QuantityRow
-from zoolens.training.crosstrain.training.lockstep.recipe_causes import find_cause
+from zoolens.training.crosstrain.training.lockstep.recipe_lockstep_words import sentence
+from zoolens.training.crosstrain.training.lockstep.reference_search import ReferenceSearch
+from zoolens.training.pairs.lockstep.quantities import ComparedQuantity
 from zoolens.training.pairs.semantics import ALIGNED
 
 
@@ -22,8 +23,11 @@ def cause(recipe, workers, tmp_path):
             )
             for told in (ALIGNED, ALIGNED.model_copy(update=switched))
         ]
-        row = QuantityRow(step, kind, name, (Deviation(0.0), Deviation(1.0 if why == "value" else math.inf, why)), 1e-6)
-        return find_cause(runner, *runs, "jax", row)
+        row = ComparedQuantity(
+            step, kind, name, (Deviation(0.0), Deviation(1.0 if why == "value" else math.inf, why)), 1e-6
+        )
+        reference, side = runs
+        return ReferenceSearch(runner, reference, (reference, side), ("torch", "jax"), floors={}).cause_of(row)
 
     return found
 
@@ -43,18 +47,18 @@ def cause(recipe, workers, tmp_path):
 )
 def test_what_no_differing_semantic_touches_is_unexplained(cause, kind, name, switched):
     found = cause(kind, name, **switched)
-    assert found.sentence.startswith("unexplained")
-    assert (found.semantics, found.confirmed) == ((), False)
+    assert sentence(found).startswith("unexplained")
+    assert (found.names, found.proved) == ((), False)
 
 
 def test_a_definition_needs_no_proof(cause):
     found = cause("definition", "conv1.bias", why="extra", conv_bias=True)
-    assert found.sentence == "conv_bias is False in the reference and True in jax"
-    assert found.confirmed
+    assert sentence(found) == "conv_bias is False in the reference and True in jax"
+    assert found.proved
 
 
 def test_a_suspect_that_does_not_explain_it(cause):
     """The side has nothing at that step, so that no switch can make the reference agree."""
     found = cause("activation", "conv1_norm", norm_epsilon=1e-3)
-    assert found.sentence.startswith("unexplained: norm_epsilon is 1e-05 in the reference and 0.001 in jax, but")
-    assert (found.semantics, found.confirmed) == (("norm_epsilon",), False)
+    assert sentence(found).startswith("unexplained: norm_epsilon is 1e-05 in the reference and 0.001 in jax, but")
+    assert (found.names, found.proved) == (("norm_epsilon",), False)

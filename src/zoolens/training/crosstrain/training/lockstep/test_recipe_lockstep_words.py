@@ -4,19 +4,20 @@ import math
 import pytest
 
 from zoolens.base.numerics.deviation import Deviation
-from zoolens.training.crosstrain.training.lockstep.comparison import Divergence, Lockstep, LockstepSide
-from zoolens.training.crosstrain.training.lockstep.quantities import QuantityRow
-from zoolens.training.crosstrain.training.lockstep.recipe_causes import LockstepCause
+from zoolens.training.crosstrain.training.lockstep.comparison import Lockstep, LockstepSide, coverage
 from zoolens.training.crosstrain.training.lockstep.recipe_lockstep_words import as_data, lines, table
 from zoolens.training.crosstrain.training.recipe import Recipe
+from zoolens.training.pairs.live.differences import SettingDifference
+from zoolens.training.pairs.lockstep.cause_search import DepartureCause
+from zoolens.training.pairs.lockstep.quantities import ComparedQuantity
 from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 ROWS = (
-    QuantityRow(1, "activation", "conv1", (Deviation(1e-7), Deviation(2e-7)), 4e-7),
-    QuantityRow(1, "activation", "conv2", (Deviation(1e-7), Deviation(3e-7)), 4e-7),
-    QuantityRow(1, "statistic", "norm1.mean", (Deviation(1e-7), Deviation(0.9)), 3e-7),
-    QuantityRow(2, "definition", "conv1.bias", (Deviation(0.0), Deviation(math.inf, "missing")), 0.0),
-    QuantityRow(2, "loss", "", (Deviation(0.5), Deviation(math.inf, "not finite")), math.inf),
+    ComparedQuantity(1, "activation", "conv1", (Deviation(1e-7), Deviation(2e-7)), 4e-7),
+    ComparedQuantity(1, "activation", "conv2", (Deviation(1e-7), Deviation(3e-7)), 4e-7),
+    ComparedQuantity(1, "statistic", "norm1.mean", (Deviation(1e-7), Deviation(0.9)), 3e-7),
+    ComparedQuantity(2, "definition", "conv1.bias", (Deviation(0.0), Deviation(math.inf, "missing")), 0.0),
+    ComparedQuantity(2, "loss", "", (Deviation(0.5), Deviation(math.inf, "not finite")), math.inf),
 )
 
 
@@ -29,8 +30,11 @@ def found():
         ),
     )
     recipe = Recipe(architecture="convnorm", learning_rate=1e-3, batch_size=1, epochs=1)
-    cause = LockstepCause("norm_momentum is 0.9 in the reference and 0.99 in jax", ("norm_momentum",), confirmed=True)
-    return Lockstep(recipe, sides, ALIGNED, (1, 2, 3), (1, 2), ROWS, Divergence(ROWS[2], ("jax",), cause))
+    cause = DepartureCause(ROWS[2], (SettingDifference("norm_momentum", 0.9, 0.99),), True, sides=("jax",))
+    return Lockstep(
+        recipe=recipe, sides=sides, reference=ALIGNED, steps=(1, 2, 3), compared=(1, 2), rows=ROWS, first=cause,
+        causes=(cause,), coverage=coverage(ROWS, (1, 2, 3), (1, 2)),
+    )  # fmt: skip
 
 
 def test_lines(found):
@@ -39,7 +43,7 @@ def test_lines(found):
         "torch and jax beside a float64 reference, at steps 1, 2.",
         "jax ended early: The loss of step 3 is not finite.",
         "First beyond the noise floor: step 1: statistic of norm1.mean: jax is off by 9.0e-01 (floor 3.0e-07).",
-        "Cause: norm_momentum is 0.9 in the reference and 0.99 in jax.",
+        "Cause: norm_momentum is 0.9 in the reference and 0.99 in jax; with that, the reference agrees.",
     ]
     assert told[4].startswith("The floor of a quantity is 4 times")
 

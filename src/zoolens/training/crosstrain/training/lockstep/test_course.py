@@ -1,8 +1,8 @@
 import numpy as np
 
-from zoolens.base.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS
-from zoolens.training.crosstrain.training.lockstep.course import course
-from zoolens.training.crosstrain.training.lockstep.floors import disturbed, floors
+from zoolens.base.numerics.rounding import ROUNDINGS
+from zoolens.training.crosstrain.training.lockstep.course import course, disturbed
+from zoolens.training.pairs.lockstep.floors import LEAST, widest
 
 
 def test_weights_are_disturbed_by_a_few_roundings():
@@ -21,9 +21,18 @@ def test_more_runs_only_raise_the_floors(recipe, workers, tmp_path):
     runner = course(recipe(), (1, 2), tmp_path, workers, threads=1)
     told = runner.recipe.wanted
     reference = runner.run("reference", "torch", told, precision="float64")
-    keys = [("activation", "logits"), ("gradient", "conv1.kernel"), ("activation", "nowhere")]
-    few = floors(runner, reference, keys, range(1))
-    more = floors(runner, reference, keys, range(1, 3), few)
-    assert all(more[step][key] >= few[step][key] for step in (1, 2) for key in keys)
-    assert few[1]["activation", "logits"] > FACTOR * ONE_ROUNDING == few[1]["activation", "nowhere"]
+    few = runner.floors(reference, range(1))
+    more = runner.floors(reference, range(1, 3))
+    both = widest(few, more)
+    assert all(both[key] == max(few[key], more[key]) for key in few)
+    assert few != both != more
+    assert few[1, ("activation", "logits")] > LEAST
+    assert all(floor >= LEAST for floor in few.values())
+    assert runner.floors(reference, range(1)) is few  # none is measured twice
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("noise")] == []
+
+
+def test_a_floor_that_one_run_did_not_measure_is_the_least():
+    assert widest({(1, ("loss", "")): 1e-3}, {(1, ("output", "0")): 1e-9}) == {
+        (1, ("loss", "")): 1e-3, (1, ("output", "0")): LEAST
+    }  # fmt: skip

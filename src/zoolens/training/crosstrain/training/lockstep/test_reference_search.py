@@ -4,7 +4,7 @@ import numpy as np
 
 from zoolens.base.numerics.deviation import Deviation
 from zoolens.training.crosstrain.training.architectures import build
-from zoolens.training.crosstrain.training.lockstep.quantities import QuantityRow, compare, order
+from zoolens.training.crosstrain.training.lockstep.reference_search import compare, order
 from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 
@@ -40,7 +40,7 @@ def test_rows_are_of_what_all_have_and_a_tensor_that_one_lacks_is_told_once():
     exact = {"tensor/x.kernel": one, "gradient/x.kernel": one, "loss": one}
     side = {**exact, "loss": one * 2}
     biased = {**exact, "tensor/x.bias": one, "gradient/x.bias": one}
-    found = list(compare(7, keys, exact, (side, biased), dict.fromkeys(keys, 0.1)))
+    found = list(compare(7, keys, exact, (side, biased), {(7, key): 0.1 for key in keys}))
     assert [(row.step, row.kind, row.name) for row in found] == [
         (7, "definition", "x.bias"), (7, "loss", ""), (7, "gradient", "x.kernel")
     ]  # fmt: skip
@@ -48,8 +48,3 @@ def test_rows_are_of_what_all_have_and_a_tensor_that_one_lacks_is_told_once():
     assert [row.beyond for row in found] == [(1,), (0,), ()]
     missing = list(compare(7, keys[:2], biased, (biased, side), {}))
     assert [row.sides for row in missing] == [(Deviation(0.0), Deviation(math.inf, "missing"))]
-
-
-def test_the_layer_of_a_quantity():
-    assert QuantityRow(1, "statistic", "conv1_norm.mean", (Deviation(0), Deviation(0)), 1).layer == "conv1_norm"
-    assert QuantityRow(1, "activation", "conv1", (Deviation(0), Deviation(0)), 1).layer == "conv1"
