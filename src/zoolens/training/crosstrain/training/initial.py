@@ -45,6 +45,14 @@ def initial_weights(network: Network, semantics: Semantics, seed: int, *, salt: 
     return weights
 
 
+def own_weights(network: Network, semantics: Semantics, seed: int, salt: str) -> dict[str, Array]:
+    """Those of `initial_weights` whose rule the semantics give; the others stay as a framework's layers made them."""
+    rules = {".kernel": semantics.init, ".bias": semantics.bias_init}
+    parts = tuple(part for part, rule in rules.items() if rule is not None)
+    drawn = initial_weights(network, semantics, seed, salt=salt)
+    return {name: values for name, values in drawn.items() if name.endswith(parts)}
+
+
 def fitting_kernel(kernels: Sequence[Array]) -> Init | None:
     """The rule that fresh kernels were drawn by, judged by their spread; None: none of ours, or not one for all."""
     samples = [_sampled(kernel) for kernel in kernels if kernel.size >= _ENOUGH]

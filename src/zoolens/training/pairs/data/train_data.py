@@ -17,3 +17,9 @@ class TrainData:
     test_x: NDArray[np.uint8]
     test_y: NDArray[np.int32]
     classes: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image."""
+        height, width, channels = self.train_x.shape[1:]
+        return channels, height, width

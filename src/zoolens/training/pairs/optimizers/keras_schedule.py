@@ -15,8 +15,8 @@ from zoolens.training.pairs.semantics import Semantics
 HABITS: Final = Semantics(schedule_unit="step", warmup_start=0.0, momentum_rate="past")
 
 
-def rate_table(rates: NDArray[np.float64], base_rate: float) -> Any:
-    """`base_rate`: the recipe's learning rate, by which captured velocities are divided."""
+def rate_table(rates: NDArray[np.float64], base_rate: float | None = None) -> Any:
+    """`base_rate`: the recipe's learning rate, by which captured velocities are divided; None: they are not told."""
     import keras
 
     class RateTable(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]

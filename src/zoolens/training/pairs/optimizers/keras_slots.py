@@ -28,9 +28,14 @@ _SLOTS: Mapping[str, Mapping[str, str]] = {
 def slots(optimizer: Any, position: int) -> Mapping[str, tuple[Any, float | None]]:
     """The optimizer's variables for the model's learned one at `position`: moments, each with the factor that makes it
     one. Keras' velocity of SGD carries −(learning rate) in it, and the momentum of its RMSprop carries the rate; where
-    that changes, they are told in units of the recipe's. None: at a rate of 0 no factor does."""
-    name = keras_rule(optimizer).name
-    rate = getattr(optimizer._learning_rate, "base", None) or float(optimizer.learning_rate)
+    a recipe's schedule changes that, they are told in units of the recipe's. None: at a rate of 0, and where another
+    schedule has put the rates of several steps into one velocity, no factor does. Of a rule that is not known there are
+    none."""
+    rule = keras_rule(optimizer)
+    if not rule.known:
+        return {}
+    name, base = rule.name, getattr(optimizer._learning_rate, "base", None)
+    rate = base or (float(optimizer.learning_rate) if rule.schedule is None else 0.0)
     signs = {("sgd", "first"): -1, ("rmsprop", "first"): 1} if momentum_rate(optimizer) == "past" else {}
     factors = {key: sign / rate if rate else None for key, sign in signs.items()}
     return {

@@ -24,12 +24,14 @@ class Decay:
 class OwnRule:
     """What all of them have: parameters, a learning rate, weight decay, and slots that begin with one value.
 
-    `slots`: by the name under which lockstep compares them, a tensor for each parameter."""
+    `slots`: by the name under which lockstep compares them, a tensor for each parameter. `param_groups`: one, as
+    torch's optimizers have them, where a schedule sets the rate."""
 
     def __init__(self, parameters: list[Any], rate: float, decay: Decay, starts: dict[str, float]) -> None:
         import torch
 
-        self._torch, self.parameters, self.rate, self.decay = torch, parameters, rate, decay
+        self._torch, self.parameters, self.decay = torch, parameters, decay
+        self.param_groups: list[dict[str, Any]] = [{"params": parameters, "lr": rate}]
         self._starts, self.base_rate = starts, rate
         self.slots = {
             name: [torch.full_like(parameter, start) for parameter in parameters] for name, start in starts.items()
@@ -45,7 +47,11 @@ class OwnRule:
         """Change slots and parameters; the gradients may have a weight decay in them."""
         raise NotImplementedError
 
-    def zero_grad(self) -> None:
+    @property
+    def rate(self) -> Any:
+        return self.param_groups[0]["lr"]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
         for parameter in self.parameters:
             parameter.grad = None
 

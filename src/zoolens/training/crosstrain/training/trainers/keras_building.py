@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from zoolens.training.crosstrain.training.architectures import build
 from zoolens.training.crosstrain.training.network import Layer, Network
+from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.pairs.semantics import Semantics
 
+Shape = tuple[int, int, int]
 # What a Keras user does where our definition leaves the structure open.
 HABITS: Final = Semantics(conv_bias=True, dropout=0.0, stride="1x1", padding="same")
 _SHIPPED: Final = {"vgg16": "VGG16", "resnet50": "ResNet50", "densenet121": "DenseNet121"}
@@ -53,7 +56,18 @@ def build_model(network: Network, *, blank: bool = False) -> Built:
     return Built(keras.Model(given, outputs[network.layers[-1].name]), layers, outputs)
 
 
-def shipped_model(architecture: str, shape: tuple[int, int, int], classes: int) -> Built:
+def recipe_model(
+    recipe: Recipe, semantics: Semantics, shape: Shape, classes: int, *, blank: bool
+) -> tuple[Built, Network | None]:
+    """The model that a recipe asks for, and its definition; None: it is that of keras.applications. `shape`: channels,
+    height and width. `blank`: as in `build_model`."""
+    if recipe.shipped:
+        return shipped_model(recipe.architecture, shape, classes), None
+    network = build(recipe.architecture, semantics.over(HABITS), shape, classes)
+    return build_model(network, blank=blank), network
+
+
+def shipped_model(architecture: str, shape: Shape, classes: int) -> Built:
     """Builds a network of keras.applications, without weights. It answers logits: the loss is taken from those in every
     mode."""
     import keras

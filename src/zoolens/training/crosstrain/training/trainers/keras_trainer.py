@@ -12,7 +12,7 @@ from zoolens.training.crosstrain.training.trainers.keras_backend import ALONE, E
 from zoolens.training.crosstrain.training.trainers.keras_building import HABITS
 from zoolens.training.crosstrain.training.trainers.keras_jax import JaxLoop, jax_settings, set_jax_threads
 from zoolens.training.crosstrain.training.trainers.keras_tensorflow import TensorFlowLoop, tensorflow_settings
-from zoolens.training.crosstrain.training.trainers.keras_training import train
+from zoolens.training.crosstrain.training.trainers.keras_training import KerasSide, live_model, train
 from zoolens.training.crosstrain.training.trainers.trainer import Trained, Trainer, Weights
 from zoolens.training.pairs.data.train_data import TrainData
 
@@ -26,9 +26,7 @@ class _Keras(Trainer):
 
     def live_model(self, side: SideRecipe, weights: Weights) -> Any:
         """A keras.Model; it takes images with channels last."""
-        from zoolens.training.crosstrain.training.live.keras_models import keras_model
-
-        return keras_model(side, weights)
+        return live_model(side, weights)
 
 
 class TensorFlow(_Keras):
@@ -50,7 +48,7 @@ class TensorFlow(_Keras):
     def train(self, job: Job, data: TrainData, weights: Weights | None, report: Callable[[Epoch], None]) -> Trained:
         import_keras(self.name, f"The trainer {self.name}")
         with tensorflow_settings(job):
-            return train(job, data, weights, report, TensorFlowLoop, self.versions())
+            return train(KerasSide(job, data, TensorFlowLoop), weights, report, self.versions())
 
 
 class Jax(_Keras):
@@ -67,4 +65,4 @@ class Jax(_Keras):
         set_jax_threads(job.threads)
         import_keras(self.name, f"The trainer {self.name}")
         with jax_settings(job):
-            return train(job, data, weights, report, JaxLoop, self.versions())
+            return train(KerasSide(job, data, JaxLoop), weights, report, self.versions())

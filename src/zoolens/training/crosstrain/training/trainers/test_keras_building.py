@@ -180,7 +180,7 @@ def check_update_rules(backend):
     from zoolens.training.crosstrain.training.trainers.keras_losses import make_losses
     from zoolens.training.crosstrain.training.trainers.keras_optimizers import make_optimizer, optimizer_semantics
     from zoolens.training.crosstrain.training.trainers.keras_tensorflow import tensorflow_settings
-    from zoolens.training.crosstrain.training.trainers.keras_training import _keras_settings
+    from zoolens.training.crosstrain.training.trainers.keras_training import keras_settings
     from zoolens.training.pairs.optimizers.keras_slots import slots
     from zoolens.training.pairs.optimizers.optimizer_rules import keras_rule
 
@@ -200,7 +200,7 @@ def check_update_rules(backend):
     settings = jax_settings if backend == "jax" else tensorflow_settings
     job = tiny_job(backend)
     job = job.model_copy(update={"recipe": job.recipe.model_copy(update={"precision": "float64"})})
-    with settings(job), _keras_settings(job):
+    with settings(job), keras_settings(job):
         for case in rules.CASES:
             rules.check(case, steps(case), tolerance=2e-6)  # Keras keeps the rate, and TensorFlow the betas, in float32
         schedules.check_keras(keras)

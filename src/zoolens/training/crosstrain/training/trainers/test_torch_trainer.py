@@ -174,6 +174,11 @@ def test_captures_have_every_layer_and_tensor(tmp_path):
     assert found["activation/input"].shape[0] == 20
 
 
+def test_training_ends_with_the_last_capture_at_the_end_of_an_epoch(tmp_path):
+    outcome = train(job(tmp_path, epochs=2, capture=(5,))).outcome
+    assert (outcome.steps, len(outcome.epochs)) == (5, 1)
+
+
 def test_capturing_changes_nothing(tmp_path):
     plain = train(job(tmp_path, architecture="convnorm", epochs=1, keep_weights=True)).weights
     seen = train(job(tmp_path, architecture="convnorm", epochs=1, keep_weights=True, capture=(1, 5))).weights

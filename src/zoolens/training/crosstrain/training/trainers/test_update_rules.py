@@ -157,9 +157,9 @@ def test_steps_in_torch_are_what_arithmetic_says(case, captured):
     def steps():
         for gradient in GRADIENTS:
             number.grad = torch.tensor(gradient)
-            if rates is not None:
-                rates.advance()
             optimizer.step()
+            if rates is not None:
+                rates.step()
             kept = {
                 name.removesuffix("/x"): slot.numpy().copy() for name, slot in slots(optimizer, {"x": number}).items()
             }

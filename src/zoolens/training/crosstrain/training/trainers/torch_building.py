@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import MissingDependency, ModelError
 from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
+from zoolens.training.crosstrain.training.architectures import build
 from zoolens.training.crosstrain.training.network import Layer, Network
+from zoolens.training.crosstrain.training.recipe import Recipe
+from zoolens.training.pairs.semantics import USUAL, Semantics
+
+Shape = tuple[int, int, int]
 
 # What a torch user gets who says nothing; norms, initial weights and Adam are left to torch's own objects.
 _PARTS: Final = {
@@ -90,6 +95,15 @@ def _padded(nn: Any, layer: Layer, shape: tuple[int, ...], value: float, make: A
     return nn.Sequential(nn.ConstantPad2d(tuple(borders), value), make(0))
 
 
+def recipe_module(recipe: Recipe, semantics: Semantics, shape: Shape, classes: int) -> tuple[Any, Network | None]:
+    """The module that a recipe asks for, with torch's own first values, and its definition; None: it is torchvision's.
+    `shape`: channels, height and width."""
+    if recipe.shipped:
+        return build_shipped(recipe.architecture, shape, classes), None
+    network = build(recipe.architecture, semantics.over(USUAL), shape, classes)
+    return build_module(network), network
+
+
 def build_shipped(architecture: str, input_shape: tuple[int, ...], classes: int) -> Any:
     """torchvision's own network, without weights."""
     if input_shape[0] != 3 or min(input_shape[1:]) < _SHIPPED_SIDE:
@@ -126,22 +140,25 @@ def layer_module(module: Any, name: str) -> Any:
     return submodule[1] if isinstance(submodule, torch.nn.Sequential) else submodule
 
 
-def install(module: Any, network: Network, weights: Mapping[str, NDArray[Any]], *, all_of_them: bool = True) -> None:
+def install(
+    module: Any, network: Network | None, weights: Mapping[str, NDArray[Any]], *, all_of_them: bool = True
+) -> None:
     """Copy weights into the module; where `all_of_them`, every tensor must be given."""
     import torch
 
     tensors = named_tensors(module, network)
+    title = f"torchvision's {type(module).__name__}" if network is None else network.architecture
     strange = sorted(set(weights) - set(tensors)) or (all_of_them and sorted(set(tensors) - set(weights)))
     if strange:
         raise ModelError(
-            f"The weights do not fit {network.architecture}: {strange[0]} is on one side only.",
+            f"The weights do not fit {title}: {strange[0]} is on one side only.",
             hint="Were they made for other semantics or another dataset?",
         )
     with torch.no_grad():
         for name, array in weights.items():
             if tuple(array.shape) != tuple(tensors[name].shape):
                 raise ModelError(
-                    f"The weights do not fit {network.architecture}: {name} has shape {tuple(array.shape)}, "
+                    f"The weights do not fit {title}: {name} has shape {tuple(array.shape)}, "
                     f"the network expects {tuple(tensors[name].shape)}."
                 )
             tensors[name].copy_(torch.from_numpy(np.array(array)))

@@ -7,78 +7,49 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError, first_line
-from zoolens.training.crosstrain.training.trainers.torch_losses import Loss
+from zoolens.training.crosstrain.training.job import Job
 from zoolens.training.crosstrain.training.trainers.torch_optimizers import reset_state
-from zoolens.training.crosstrain.training.trainers.torch_schedule import RateTable
+from zoolens.training.pairs.live.torch.torch_step import TorchStep
+from zoolens.training.pairs.networks.training_objects import TrainingObjects
 
+Step = Callable[[Sequence[Any], Any], Any]
 _WARM_UP: Final = 3  # steps outside the graph, so that libraries choose their kernels before it is recorded
 
 
-class Machine:
-    """A network with its optimizer on a device, and how numbers are computed there."""
+class Machine(TorchStep):
+    """The step of a recipe on a device: images come as uint8, and the logits of half precision go to the loss in single
+    precision."""
 
-    def __init__(
-        self,
-        module: Any,
-        optimizer: Any,
-        device: str,
-        precision: str,
-        loss: Loss,
-        *,
-        summed: bool = False,
-        rates: RateTable | None = None,
-    ) -> None:
-        """`summed`: the gradient is that of the sum of the samples' losses, not of their mean. `rates`: where they
-        change."""
+    def __init__(self, module: Any, objects: TrainingObjects, job: Job) -> None:
         import torch
 
-        self.torch, self.module, self.optimizer, self.device = torch, module, optimizer, device
-        self.dtype = torch.float64 if precision == "float64" else torch.float32
-        self.mixed = precision == "bfloat16"
-        self._loss, self._summed, self._rates = loss, summed, rates
+        super().__init__(module, objects)
+        self.torch, self.device = torch, job.device
+        self.dtype = torch.float64 if job.recipe.precision == "float64" else torch.float32
+        self._summed = job.semantics.reduction == "sum"
 
-    def step(self, images: Any, labels: Any) -> Any:
-        """One update; the mean loss of the batch before it."""
-        loss = self.loss(self.module, images, labels)
-        self.backward(loss, len(labels))
-        self.update()
-        return loss.detach()
+    def answer(self, inputs: Sequence[Any]) -> Any:
+        """Logits of uint8 images."""
+        (images,) = inputs
+        logits = self.forward(images.to(self.dtype).div_(255))
+        return logits.float() if self.objects.precision else logits
 
-    def update(self) -> None:
-        """Change the parameters by their gradients, at the learning rate of this step."""
-        if self._rates is not None:
-            self._rates.advance()
-        self.optimizer.step()
+    def descended(self, loss: Any, target: Any) -> Any:
+        """The mean of the samples' losses is what is reported, whatever the gradient is of."""
+        return loss * len(target) if self._summed else loss
 
     def forget_steps(self) -> None:
         """Optimizer and schedule begin anew."""
-        reset_state(self.optimizer)
-        if self._rates is not None:
-            self._rates.reset()
-
-    def backward(self, loss: Any, samples: int) -> None:
-        """New gradients from the mean loss of so many samples."""
-        self.optimizer.zero_grad()
-        (loss * samples if self._summed else loss).backward()
-
-    def loss(self, forward: Callable[[Any], Any], images: Any, labels: Any) -> Any:
-        return self._loss(self.answer(forward, images), labels)
-
-    def answer(self, forward: Callable[[Any], Any], images: Any) -> Any:
-        """Logits of uint8 images."""
-        scaled = images.to(self.dtype).div_(255)
-        if not self.mixed:
-            return forward(scaled)
-        with self._autocast():
-            logits = forward(scaled)
-        return logits.float()
+        reset_state(self.objects.optimizer)
+        if self.objects.scheduler is not None:
+            self.objects.scheduler.reset()
 
     def place(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> tuple[Any, Any]:
         """Places images on the device, uint8 as (batch, channels, height, width): in this order in a CPU's memory, with
@@ -88,9 +59,24 @@ class Machine:
         there = there.contiguous() if self.device == "cpu" else there
         return there, torch.from_numpy(labels.astype(np.int64)).to(self.device)
 
-    def _autocast(self) -> AbstractContextManager[Any]:
-        context: AbstractContextManager[Any] = self.torch.autocast(self.device.partition(":")[0], self.torch.bfloat16)
-        return context
+    @contextmanager
+    def watched(self) -> Iterator[dict[str, Any]]:
+        """Keep what each layer of the recipe's network answers, also where an addition of torch computes it: the
+        network is run node by node."""
+        activations: dict[str, Any] = {}
+
+        class Watching(self.torch.fx.Interpreter):  # type: ignore[misc,name-defined]
+            def run_node(self, node: Any) -> Any:
+                value = super().run_node(node)
+                if "layer" in node.meta:
+                    activations[f"activation/{node.meta['layer']}"] = value
+                return value
+
+        self.forward = Watching(self.module).run
+        try:
+            yield activations
+        finally:
+            self.forward = self.module
 
 
 class Loop(Protocol):
@@ -103,7 +89,7 @@ class Loop(Protocol):
 class EagerLoop:
     """Step by step. `step`: for batches of `batch` samples, another than the machine's own."""
 
-    def __init__(self, machine: Machine, batch: int = 0, step: Callable[[Any, Any], Any] | None = None) -> None:
+    def __init__(self, machine: Machine, batch: int = 0, step: Step | None = None) -> None:
         self._machine, self._batch, self._full_step = machine, batch, step or machine.step
 
     def load(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> None:
@@ -114,7 +100,7 @@ class EagerLoop:
 
     def _step(self, images: Any, labels: Any) -> Any:
         step = self._full_step if len(labels) == self._batch else self._machine.step
-        return step(images, labels)
+        return step((images,), labels)
 
 
 def compiled_loop(machine: Machine, batch: int) -> EagerLoop:
@@ -153,12 +139,12 @@ class GraphLoop:
             if len(self._labels[part]) == self._batch:
                 self._graph.replay()
             else:
-                self._losses[number] = self._machine.step(self._images[part], self._labels[part])
+                self._losses[number] = self._machine.step((self._images[part],), self._labels[part])
         return self._losses[first : first + len(parts)].clone()
 
     def _next_step(self) -> None:
         rows = self._row + self._rows
-        loss = self._machine.step(self._images.index_select(0, rows), self._labels.index_select(0, rows))
+        loss = self._machine.step((self._images.index_select(0, rows),), self._labels.index_select(0, rows))
         self._losses.index_copy_(0, self._number, loss.double().view(1))
         self._row += self._batch
         self._number += 1
@@ -229,8 +215,6 @@ def arithmetic(torch: Any, precision: str, device: str, threads: int | None) -> 
     """Threads and TF32 are one setting for the process: lent to one job, put back after it. So is oneDNN, which torch
     switches off for good when it fails, as in bfloat16 on a processor without it: the next job would compute otherwise.
     """
-    if precision == "tf32" and device == "cpu":
-        raise ModelError("A CPU has no TF32.", hint="Use precision: float32, or a GPU.")
     matmul, cudnn, onednn = torch.backends.cuda.matmul, torch.backends.cudnn, torch.backends.mkldnn
     before = torch.get_num_threads(), onednn.enabled, matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark
     if threads is not None:

@@ -1,4 +1,4 @@
-"""Schedules of recipes in torch: before every step the optimizer is given that step's learning rate."""
+"""Schedules of recipes in torch: after every step the optimizer is given the learning rate of the next one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.training.pairs.optimizers.torch_rules import OwnRule
 from zoolens.training.pairs.semantics import Semantics
 
 
@@ -22,38 +21,37 @@ def habits() -> Semantics:
 
 
 class RateTable:
-    """`on_device`: rates and the number of the step are tensors, so that the step can be compiled or recorded."""
+    """A schedule that has the rate of every step. `on_device`: rates and the number of the step are tensors, so that
+    the step can be compiled or recorded."""
 
     def __init__(self, optimizer: Any, rates: NDArray[np.float64], *, on_device: bool) -> None:
         import torch
 
-        self._optimizer, self._rates, self._number, self._on_device = optimizer, rates, 0, on_device
+        self._groups, self._rates, self._number, self._on_device = optimizer.param_groups, rates, 0, on_device
         if on_device:
-            own = isinstance(optimizer, OwnRule)
-            device = (optimizer.parameters[0] if own else optimizer.param_groups[0]["params"][0]).device
+            device = self._groups[0]["params"][0].device
             self._table = torch.tensor(rates, dtype=torch.float32, device=device)
             self._place = torch.zeros(1, dtype=torch.int64, device=device)
             self._rate = self._table[0].clone()
-            self._set(self._rate)
+        self.reset()
 
-    def advance(self) -> None:
-        """Give the optimizer the rate of the next step."""
+    def step(self) -> None:
+        """Give the optimizer the rate of the next step; the last one stays."""
         if self._on_device:
-            self._rate.copy_(self._table.index_select(0, self._place)[0])
             self._place += 1
+            self._rate.copy_(self._table.index_select(0, self._place.clamp(max=len(self._table) - 1))[0])
             return
+        self._number = min(self._number + 1, len(self._rates) - 1)
         self._set(float(self._rates[self._number]))
-        self._number += 1
 
     def reset(self) -> None:
         """Begin again with the first step."""
         self._number = 0
         if self._on_device:
             self._place.zero_()
+            self._rate.copy_(self._table[0])
+        self._set(self._rate if self._on_device else float(self._rates[0]))
 
     def _set(self, rate: Any) -> None:
-        if isinstance(self._optimizer, OwnRule):
-            self._optimizer.rate = rate
-            return
-        for group in self._optimizer.param_groups:
+        for group in self._groups:
             group["lr"] = rate

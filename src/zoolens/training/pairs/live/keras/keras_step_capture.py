@@ -10,7 +10,6 @@ import numpy as np
 
 from zoolens.training.pairs.networks.framework import Array, plain
 from zoolens.training.pairs.optimizers.keras_slots import slots
-from zoolens.training.pairs.optimizers.optimizer_rules import keras_rule
 
 
 def captured(
@@ -33,27 +32,22 @@ def captured(
     capture |= {f"gradient/{name}": as_array(value) / scale for name, value in given.items() if value is not None}
     capture["loss"] = as_array(loss)
     update(gradients)
-    capture |= {f"{'tensor' if n in names else 'statistic'}/{n}": as_array(v.value) for n, v in tensors.items()}
-    return capture | dict(_slots(optimizer, names, place))
+    return capture | updated_state(tensors, learned, optimizer)
 
 
-def _slots(optimizer: Any, names: Mapping[str, Any], place: Mapping[int, int]) -> Iterator[Any]:
-    """The moments. Those of a rule that is not known, and a velocity that holds the rates of several steps or a rate of
-    0, are left out: nothing of torch is beside them."""
-    rule = keras_rule(_inner(optimizer))
-    if not rule.known:
-        return
-    for name, variable in names.items():
-        for slot, (moment, factor) in slots(_inner(optimizer), place[id(variable)]).items():
-            if factor == 1.0:
-                yield f"{slot}/{name}", as_array(moment.value)
-            elif rule.schedule is None and factor is not None:
-                yield f"{slot}/{name}", as_array(moment.value) * factor
-
-
-def _inner(optimizer: Any) -> Any:
-    """The optimizer itself where one that scales the loss holds it."""
-    return getattr(optimizer, "inner_optimizer", optimizer)
+def updated_state(tensors: Mapping[str, Any], learned: Sequence[Any], optimizer: Any) -> dict[str, Array]:
+    """What an update made: tensors, statistics and moments. `learned`: the trainable variables in the order in which
+    the optimizer has them. Moments without a factor (`keras_slots.slots`) are left out: nothing of torch is beside
+    them."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
+    place = {id(variable): number for number, variable in enumerate(learned)}
+    names = {name: place[id(variable)] for name, variable in tensors.items() if id(variable) in place}
+    state = {f"{'tensor' if n in names else 'statistic'}/{n}": as_array(v.value) for n, v in tensors.items()}
+    for name, position in names.items():
+        for slot, (moment, factor) in slots(inner, position).items():
+            if factor is not None:
+                state[f"{slot}/{name}"] = as_array(moment.value) * factor
+    return state
 
 
 def _answers(model: Any, inputs: Any) -> dict[str, Array]:

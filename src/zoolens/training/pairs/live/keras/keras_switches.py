@@ -68,7 +68,7 @@ def _rebuild(training: KerasTraining) -> None:
     if scheduled:
         optimizer._learning_rate = wanted.original._learning_rate
     if wanted.rates is not None:
-        optimizer._learning_rate = rate_table(np.array(wanted.rates), max(wanted.rates))
+        optimizer._learning_rate = rate_table(np.array(wanted.rates))
     optimizer.build(training.model.trainable_variables)
     _compile(training, optimizer, training.model.loss)
 
