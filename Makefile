@@ -19,6 +19,7 @@ $(DEMO)/.ready: pyproject.toml constraints.txt
 
 ## test: set up everything, then lint, types and all but the slow tests
 test: $(VENV)/.ready system clients lint
+	$(BIN)/python -m scripts.compile_tests
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 ## check: lint, types and the quick tests of one wing or room: `make check WING=findings`, `make check WING=findings/graph`

@@ -136,7 +136,7 @@ def models():
     from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
 
     try:
-        return import_torchvision().models
+        return import_torchvision(with_compiler=False).models
     except ImportError:
         pytest.skip("torchvision is not installed")
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from importlib.util import find_spec
 from math import prod
 
 import numpy as np
@@ -13,12 +14,9 @@ from zoolens.findings.graph.importers.torch.torch_library import TIMM, TORCHVISI
 from zoolens.findings.graph.ir.vocabulary import OPS
 from zoolens.findings.graph.passes.canonical import canonical
 from zoolens.findings.graph.reference.interpreter import run
-from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
 
 torch = pytest.importorskip("torch")
-try:
-    import_torchvision()
-except ImportError:
+if find_spec("torchvision") is None:
     pytest.skip("torchvision is not installed", allow_module_level=True)
 nn, functional = torch.nn, torch.nn.functional
 
