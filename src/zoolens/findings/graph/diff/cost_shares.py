@@ -15,16 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import floor, log
+from typing import Final
 
 from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.diff.alignment import Alignment, LayerPair
 from zoolens.findings.graph.diff.diff_causes import INPUT_SIZE, ORDER, TABLE
 from zoolens.findings.graph.diff.diff_findings import Difference
-from zoolens.findings.graph.diff.extent_origins import Logs, combined, kernel_factors, origins
+from zoolens.findings.graph.diff.extent_origins import NOBODY, Logs, combined, kernel_factors, origins, owner_of
 from zoolens.findings.graph.ir.model import Graph, Node
 
 INTERPLAY = "interplay"  # costs that no single difference explains
-UNBOOKED = -1
+_COST_ASPECTS: Final = ("spatial", "kernel", "width", "groups")
 
 
 def with_shares(differences: Sequence[Difference], alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
@@ -35,7 +36,7 @@ def with_shares(differences: Sequence[Difference], alignment: Alignment, a: Grap
     parameters = _whole_numbers(books.parameters, len(differences))
     numbered = enumerate(differences)
     shared = [replace(each, macs=macs[number], parameters=parameters[number]) for number, each in numbered]
-    left = Difference(INTERPLAY, (), macs=macs[UNBOOKED], parameters=parameters[UNBOOKED])
+    left = Difference(INTERPLAY, (), macs=macs[NOBODY], parameters=parameters[NOBODY])
     return [*shared, left] if left.macs or left.parameters else shared
 
 
@@ -47,7 +48,7 @@ def _give_rest(books: Books, differences: Sequence[Difference]) -> None:
     if heir is None:
         return
     for sums in (books.macs, books.parameters):
-        _add(sums, {causes.index(heir): sums.pop(UNBOOKED, 0.0)})
+        _add(sums, {causes.index(heir): sums.pop(NOBODY, 0.0)})
 
 
 class Books:
@@ -68,7 +69,7 @@ class Books:
         if pair.a and pair.b:
             self._book_two(pair, pair.a.node, pair.b.node)
             return
-        whole = self.owner.get(pair.names, {}).get("whole", UNBOOKED)
+        whole = self.owner.get(pair.names, {}).get("whole", NOBODY)
         if pair.a:
             name = pair.a.node.name
             _add(self.macs, {whole: -float(self.cost_a[name])})
@@ -101,7 +102,7 @@ def _role_split(role: str, size_a: int, size_b: int, kernel: Logs, width: Logs, 
     if size_a and size_b:
         return split(size_a, size_b, width, own)
     aspect = "norm" if role.startswith("norm_") or role in ("scale", "shift") else "bias"
-    return {own.get(aspect, UNBOOKED): float(size_b - size_a)}
+    return {own.get(aspect, NOBODY): float(size_b - size_a)}
 
 
 def split(cost_a: float, cost_b: float, logs: Logs, own: Mapping[str, int]) -> Logs:
@@ -109,22 +110,15 @@ def split(cost_a: float, cost_b: float, logs: Logs, own: Mapping[str, int]) -> L
     leave open is booked, never lost."""
     if not cost_a or not cost_b:
         if cost_b - cost_a:
-            return {_own_heir(own, UNBOOKED): float(cost_b - cost_a)}
+            return {owner_of(_COST_ASPECTS, own, NOBODY): float(cost_b - cost_a)}
         return {}
     total = log(cost_b / cost_a)
     mean = (cost_b - cost_a) / total if cost_b != cost_a else float(cost_a)
     open_ = total - sum(logs.values())
     if abs(open_) > 1e-9:
-        heir = _own_heir(own, max(logs, key=lambda k: abs(logs[k]), default=UNBOOKED))
-        logs = combined([logs, {heir: open_}])
+        strongest = max(logs, key=lambda key: abs(logs[key]), default=NOBODY)
+        logs = combined([logs, {owner_of(_COST_ASPECTS, own, strongest): open_}])
     return {key: mean * value for key, value in logs.items()}
-
-
-def _own_heir(own: Mapping[str, int], otherwise: int) -> int:
-    for aspect in ("spatial", "kernel", "width", "groups"):
-        if aspect in own:
-            return own[aspect]
-    return otherwise
 
 
 def _owners(differences: Iterable[Difference]) -> dict[tuple[str | None, str | None], dict[str, int]]:
@@ -153,7 +147,7 @@ def _add(total: Logs, more: Logs) -> None:
 
 def _whole_numbers(sums: Logs, count: int) -> dict[int, int]:
     """Rounded so that the total stays what it is: the largest remainders are rounded up."""
-    keys = [*range(count), UNBOOKED]
+    keys = [*range(count), NOBODY]
     exact = {key: sums.get(key, 0.0) for key in keys}
     rounded = {key: floor(exact[key] + 1e-6) for key in keys}
     missing = round(sum(exact.values())) - sum(rounded.values())

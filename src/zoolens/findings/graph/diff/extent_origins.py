@@ -103,14 +103,21 @@ def _alone(pair: LayerPair, own: Mapping[str, int], graph: Graph, known: Origins
     sign = -1.0 if pair.a else 1.0
     spatial, width = (known.spatial_a, known.width_a) if pair.a else (known.spatial_b, known.width_b)
     before = graph.by_name[_main_input(node, graph)] if node.inputs else node
+    spatial_before = spatial.get(before.name, {})
+    width_before = width.get(before.name, {})
     if node.op in VIEWS:
-        spatial[node.name], width[node.name] = dict(spatial.get(before.name, {})), dict(width.get(before.name, {}))
+        spatial[node.name] = dict(spatial_before)
+        width[node.name] = dict(width_before)
         return
-    heir = next((own[aspect] for aspect in ("spatial", "whole") if aspect in own), NOBODY)
     grown = sign * _log(_area(node), _area(before))
-    spatial[node.name] = combined([spatial.get(before.name, {}), {heir: grown}])
-    grown = sign * _log(channels(node), channels(before))
-    width[node.name] = combined([width.get(before.name, {}), {own.get("whole", NOBODY): grown}])
+    spatial[node.name] = combined([spatial_before, {owner_of(("spatial", "whole"), own, NOBODY): grown}])
+    widened = sign * _log(channels(node), channels(before))
+    width[node.name] = combined([width_before, {own.get("whole", NOBODY): widened}])
+
+
+def owner_of(aspects: Iterable[str], own: Mapping[str, int], otherwise: int) -> int:
+    """The difference that owns the first of these aspects of a layer."""
+    return next((own[aspect] for aspect in aspects if aspect in own), otherwise)
 
 
 def _merged(logs_a: Logs, logs_b: Logs) -> Logs:
@@ -125,10 +132,8 @@ def _closed(logs: Logs, target: float, own: Mapping[str, int], aspects: tuple[st
     open_ = target - sum(logs.values())
     if abs(open_) <= NEGLIGIBLE:
         return combined([logs])
-    heir = next((own[aspect] for aspect in aspects if aspect in own), None)
-    if heir is None:
-        heir = max(logs, key=lambda key: abs(logs[key]), default=NOBODY)
-    return combined([logs, {heir: open_}])
+    strongest = max(logs, key=lambda key: abs(logs[key]), default=NOBODY)
+    return combined([logs, {owner_of(aspects, own, strongest): open_}])
 
 
 def _concatenated(a: Node, b: Node, compared: _Compared, known: Origins) -> Logs:

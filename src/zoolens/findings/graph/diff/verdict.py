@@ -95,10 +95,9 @@ def _causes(differences: Sequence[Difference], macs_gap: int) -> str:
     for difference in differences:
         sums[difference.cause] = sums.get(difference.cause, 0) + difference.macs
     sums.pop(INTERPLAY, None)
-    structural = (
-        [cause for cause in sums if cause not in diff_causes.CONSTANTS or sums[cause]] or list(sums) or [INTERPLAY]
-    )
-    ordered = sorted(structural, key=lambda cause: -abs(sums.get(cause, 0)))
+    costly = [cause for cause in sums if cause not in diff_causes.CONSTANTS or sums[cause]]
+    named = costly or list(sums) or [INTERPLAY]
+    ordered = sorted(named, key=lambda cause: -abs(sums.get(cause, 0)))
     percent = has_shares(differences, macs_gap)
     shares = [f"{cause}{_share(sums.get(cause, 0), macs_gap, percent=percent)}" for cause in ordered]
     return first_few(shares, NAMED)

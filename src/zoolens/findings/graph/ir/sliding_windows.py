@@ -51,21 +51,27 @@ def grown(extents: Shape, kernel: Shape, stride: Shape, dilation: Shape, pads: S
 def same_pads(extents: Shape, kernel: Shape, stride: Shape, dilation: Shape, *, lower: bool = False) -> Shape:
     """Pads that make the output ceil(extent / stride); the odd one goes to the end, or to the begin if `lower`."""
     check(len(extents), kernel, stride, dilation, (0,) * (2 * len(extents)))
-    totals = [
-        max((-(-extent // s) - 1) * s + reach(k, d) - extent, 0)
-        for extent, k, s, d in zip(extents, kernel, stride, dilation, strict=True)
-    ]
+    totals = []
+    for extent, size, step, spacing in zip(extents, kernel, stride, dilation, strict=True):
+        windows = -(-extent // step)
+        covered = (windows - 1) * step + reach(size, spacing)
+        totals.append(max(covered - extent, 0))
+    return _halved(totals, lower=lower)
+
+
+def _halved(totals: Sequence[int], *, lower: bool = False) -> Shape:
+    """Pads at the begins and ends of axes; the odd one goes to the end, or to the begin if `lower`."""
     begins = [(total + 1) // 2 if lower else total // 2 for total in totals]
-    return (*begins, *(total - begin for total, begin in zip(totals, begins, strict=True)))
+    ends = [total - begin for total, begin in zip(totals, begins, strict=True)]
+    return (*begins, *ends)
 
 
 def same_transposed_pads(
     kernel: Shape, stride: Shape, dilation: Shape, extra: Shape, *, lower: bool = False
 ) -> tuple[int, ...]:
     """Pads that make the output of a transposed convolution extent × stride."""
-    totals = [reach(k, d) - s + e for k, s, d, e in zip(kernel, stride, dilation, extra, strict=True)]
-    begins = [(total + 1) // 2 if lower else total // 2 for total in totals]
-    return (*begins, *(total - begin for total, begin in zip(totals, begins, strict=True)))
+    axes = zip(kernel, stride, dilation, extra, strict=True)
+    return _halved([reach(size, spacing) - step + added for size, step, spacing, added in axes], lower=lower)
 
 
 def fitted_transposed_pads(
@@ -73,13 +79,9 @@ def fitted_transposed_pads(
 ) -> tuple[Shape, Shape]:
     """The pads and output pads with which a transposed convolution makes the `wanted` extents of `extents`: what it
     makes too much is cut off evenly, the odd one at the end, and what it makes too little is added at the end."""
-    surplus = [
-        (given - 1) * step + reach(size, apart) - target
-        for given, target, size, step, apart in zip(extents, wanted, kernel, stride, dilation, strict=True)
-    ]
-    cut = [max(number, 0) for number in surplus]
-    begins = [number // 2 for number in cut]
-    pads = (*begins, *(number - begin for number, begin in zip(cut, begins, strict=True)))
+    axes = zip(extents, wanted, kernel, stride, dilation, strict=True)
+    surplus = [(given - 1) * step + reach(size, spacing) - target for given, target, size, step, spacing in axes]
+    pads = _halved([max(number, 0) for number in surplus])
     return pads, tuple(max(-number, 0) for number in surplus)
 
 
@@ -89,8 +91,8 @@ def covering_ends(
     """Pads at the ends: as many as at the begins, or more where so many `windows` hang over."""
     axes = zip(extents, windows, kernel, stride, dilation, begins, strict=True)
     return tuple(
-        max(begin, (count - 1) * step + reach(size, apart) - extent - begin)
-        for extent, count, size, step, apart, begin in axes
+        max(begin, (count - 1) * step + reach(size, spacing) - extent - begin)
+        for extent, count, size, step, spacing, begin in axes
     )
 
 

@@ -24,7 +24,9 @@ def grouped(segments: Iterable[list[Node]]) -> list[Block]:
             blocks.append(Block("layer", (BlockLayer(segment[0]),)))
         else:
             blocks.extend(_regions(segment))
-    return _inverted(_transitions(_fires(_with_entries(_with_exits(blocks)))))
+    for join in (_with_exits, _with_entries, _fires, _transitions, _inverted):
+        blocks = join(blocks)
+    return blocks
 
 
 def _regions(nodes: list[Node]) -> list[Block]:
@@ -43,12 +45,13 @@ def _nested(concats: Sequence[Node]) -> bool:
 
 def _dense_layers(nodes: list[Node], concats: list[int]) -> list[Block]:
     """A dense block is one region; each concat in it begins a layer of its own, and the last one only collects."""
-    bounds = [0, *(concats[:-1] if concats[-1] == len(nodes) - 1 else concats), len(nodes)]
-    return [
-        Block("dense", tuple(BlockLayer(node) for node in nodes[start:stop]))
-        for start, stop in pairwise(bounds)
-        if stop > start
-    ]
+    ends_in_concat = concats[-1] == len(nodes) - 1
+    begins = concats[:-1] if ends_in_concat else concats
+    blocks = []
+    for start, stop in pairwise([0, *begins, len(nodes)]):
+        if stop > start:
+            blocks.append(Block("dense", tuple(BlockLayer(node) for node in nodes[start:stop])))
+    return blocks
 
 
 def _cells(nodes: list[Node], concats: list[int]) -> list[Block]:
@@ -118,9 +121,12 @@ def _residual_kind(nodes: list[Node]) -> str:
     if any(node.op in ("attention", "matmul", "softmax") for node in nodes):
         return "attention"
     convs = [node for node in nodes if node.op == "conv"]
-    widest = max((node.shape[1] for node in convs[:-1]), default=0)
-    narrow = bool(convs) and convs[-1].shape == nodes[-1].shape and widest > convs[-1].shape[1]
-    return "inverted residual" if narrow and any(map(is_depthwise, convs)) else "residual"
+    if not any(map(is_depthwise, convs)):
+        return "residual"
+    *inner, last = convs
+    widest = max((node.shape[1] for node in inner), default=0)
+    is_inverted = last.shape == nodes[-1].shape and widest > last.shape[1]
+    return "inverted residual" if is_inverted else "residual"
 
 
 def _paths(nodes: list[Node], *, residual: bool) -> dict[str, str]:
@@ -128,7 +134,9 @@ def _paths(nodes: list[Node], *, residual: bool) -> dict[str, str]:
     by_name = {node.name: node for node in nodes}
     taken: dict[str, str] = {}
     for number, name in enumerate(nodes[-1].inputs, 1):
-        path = ("main" if number == 1 else "shortcut") if residual else f"branch {number}"
+        path = f"branch {number}"
+        if residual:
+            path = "main" if number == 1 else "shortcut"
         waiting = [name]
         while waiting:
             current = waiting.pop()

@@ -195,7 +195,8 @@ def _rounded(number: float) -> float:
 def _alike(a: Array, b: Array) -> Array:
     """Which rows of b are like a. Constants may be rounded (a sixth to 0.16667), but a small floor, max(x, 1e-12), must
     not pass for max(x, 0)."""
-    apart = np.abs(a - b)
-    size = _ROUNDING * np.abs(b)
-    within: Array = (apart <= size + 1e-6).all(-1) & (apart[..., _ZERO] <= size[..., _ZERO])
-    return within
+    error = np.abs(a - b)
+    tolerance = _ROUNDING * np.abs(b)
+    near: Array = (error <= tolerance + 1e-6).all(-1)
+    near_zero: Array = error[..., _ZERO] <= tolerance[..., _ZERO]
+    return np.logical_and(near, near_zero)

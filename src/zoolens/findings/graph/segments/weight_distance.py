@@ -19,15 +19,15 @@ NEAR: Final = 0.1  # relative distance up to which weights count as near
 class WeightDistance:
     """Squared distance of all parameters, and squared length of the first segment's; both 0 without parameters."""
 
-    apart: float = 0.0
-    size: float = 0.0
+    squared_distance: float = 0.0
+    squared_length: float = 0.0
     parameters: int = 0
     known: bool = True  # both sides have values
 
     def __add__(self, other: WeightDistance) -> WeightDistance:
         return WeightDistance(
-            self.apart + other.apart,
-            self.size + other.size,
+            self.squared_distance + other.squared_distance,
+            self.squared_length + other.squared_length,
             self.parameters + other.parameters,
             self.known and other.known,
         )
@@ -36,10 +36,10 @@ class WeightDistance:
     def distance(self) -> float | None:
         if not self.known:
             return None
-        if not self.apart:
+        if not self.squared_distance:
             return 0.0
-        if self.size:
-            return sqrt(self.apart / self.size)
+        if self.squared_length:
+            return sqrt(self.squared_distance / self.squared_length)
         return float("inf")
 
     @property
@@ -68,9 +68,9 @@ def _of_tensors(a: Graph, ours: Parameter, b: Graph, theirs: Parameter) -> Weigh
         return WeightDistance(parameters=1, known=False)
     values_a = np.asarray(a.weights[ours.key]).reshape(-1)
     values_b = np.asarray(b.weights[theirs.key]).reshape(-1)
-    size = float(np.square(values_a, dtype=np.float64).sum())
+    squared_length = float(np.square(values_a, dtype=np.float64).sum())
     if np.array_equal(values_a, values_b):
-        return WeightDistance(0.0, size, 1)
-    apart = float(np.square(values_a.astype(np.float64) - values_b).sum())
+        return WeightDistance(0.0, squared_length, 1)
+    squared_distance = float(np.square(values_a.astype(np.float64) - values_b).sum())
     # A square may underflow to 0, but only what is equal in every number is equal.
-    return WeightDistance(apart or np.finfo(np.float64).tiny, size, 1)
+    return WeightDistance(squared_distance or np.finfo(np.float64).tiny, squared_length, 1)

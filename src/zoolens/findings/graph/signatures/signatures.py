@@ -217,10 +217,8 @@ def _padding(node: Node, graph: Graph) -> tuple[int, ...]:
     stride = node.get("stride") or ones
     dilation = node.get("dilation") or ones
     before = graph.by_name[node.inputs[0]].shape[2:]
-    spans = [
-        (out - 1) * step + reach(size, apart)
-        for out, step, size, apart in zip(node.shape[2:], stride, kernel, dilation, strict=True)
-    ]
+    axes = zip(node.shape[2:], stride, kernel, dilation, strict=True)
+    spans = [(out - 1) * step + reach(size, spacing) for out, step, size, spacing in axes]
     ends = [max(0, span - begin - have) for span, begin, have in zip(spans, pads[:rank], before, strict=True)]
     return (*pads[:rank], *ends)
 
