@@ -189,6 +189,7 @@ def _build(folder: Path, spec: EnvSpec, requirements: Sequence[str], report: Pro
     draft = marker.with_suffix(".draft")
     content = {"spec": spec.requirements, "alone": spec.alone, "requirements": requirements, "freeze": freeze}
     draft.write_text(json.dumps(content, indent=1))
+    # The marker appears last and all at once: a folder without it was interrupted, and is built again.
     draft.replace(marker)
     return Environment(python, spec, folder.name, freeze)
 

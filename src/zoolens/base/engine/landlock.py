@@ -35,6 +35,8 @@ _ON_FILES: Final = EXECUTE | WRITE_FILE | READ_FILE | _TRUNCATE | _IOCTL_DEV  # 
 READ: Final = READ_FILE | READ_DIR
 OVERWRITE: Final = WRITE_FILE | _TRUNCATE
 READ_AND_EXECUTE: Final = READ | EXECUTE
+# Neither a device nor a socket may be made in a writable folder, even by root, and nothing in it may be executed: each
+# would be a way out of the sandbox.
 CHANGE: Final = (_ALL_OF_VERSION_1 | _REFER | _TRUNCATE) & ~(EXECUTE | _MAKE_DEVICE | _MAKE_SOCKET)
 USE_DEVICE: Final = READ_FILE | WRITE_FILE | _IOCTL_DEV
 
@@ -107,6 +109,8 @@ def _grant(ruleset: int, path: str, rights: int) -> int | None:
     except BaseException:
         os.close(opened)
         raise
+    # A folder of /proc lasts only as long as somebody refers to it: without the open descriptor the kernel would forget
+    # the grant.
     if path.startswith("/proc/"):
         return opened
     os.close(opened)

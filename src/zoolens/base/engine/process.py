@@ -75,6 +75,7 @@ class WorkerProcess:
         folder: Path | None = None
         try:
             self.inputs, self.outputs = _arena(shared), _arena(shared)
+            # Pipes of our own: frameworks print to standard output, and would garble the messages.
             request_end, self._channel.writing = os.pipe()
             ends.append(request_end)
             self._channel.reading, answer_end = os.pipe()
@@ -331,6 +332,7 @@ def _close(folder: Path | None, *shared: Channel | Arena) -> None:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
+        # The whole group: compilers and helpers that a framework has started would outlive it.
         os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -343,6 +345,7 @@ def _keep_tail(process: subprocess.Popen[bytes], tail: deque[str]) -> None:
     """Drain what the worker and its framework print, so that they never block, and keep the end of it."""
     assert process.stdout is not None  # asked for in `_start`
     with process.stdout as stream:
+        # With a limit: a worker that never ends a line must not fill our memory.
         while line := stream.readline(1 << 12):
             if text := line.decode(errors="replace").strip():
                 tail.append(text[:300])

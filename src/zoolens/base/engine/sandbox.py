@@ -73,11 +73,14 @@ def confine(policy: Mapping[str, Any]) -> str:
         if asked.parent is not None and sys.platform == "linux" and not seccomp.die_with_parent(asked.parent):
             sys.exit("The process that started this worker has ended.")
         if held or filtered:
+            # The kernel takes neither Landlock rules nor a filter from a process that could still gain rights by a
+            # set-user-id program.
             seccomp.forbid_new_privileges()
         if held:
             landlock.restrict(_grants(asked))
         capabilities.give_up()
         if filtered:
+            # Last: the filter also keeps the process from taking back the signal by which it ends with its parent.
             seccomp.install(programs=asked.programs, accelerated=asked.accelerated)
     except OSError as error:
         # The kernel has it and does not let us use it: to go on would be to pretend.

@@ -76,6 +76,7 @@ def _cleaner(folder: Path) -> subprocess.Popen[bytes] | None:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            # Its own session: Ctrl-C in the terminal must not end the shell before it has cleaned up.
             start_new_session=True,
             cwd="/",
         )

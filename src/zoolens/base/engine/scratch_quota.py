@@ -56,6 +56,7 @@ def is_exceeded(folder: Path, most_bytes: int = MOST_BYTES, most_entries: int = 
         for entry in found:
             # Removed meanwhile; the others count all the same.
             with suppress(FileNotFoundError):
+                # Blocks, not lengths: a sparse file claims bytes that it does not take.
                 size += entry.stat(follow_symlinks=False).st_blocks * 512
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)

@@ -144,6 +144,7 @@ def program(
     column, architecture = _ARCHITECTURES[machine or platform.machine()]
     calls = _CALLS
     if accelerated:
+        # CUDA's driver makes a local socket and names it when it starts, but connects to nothing and sends nothing.
         calls = {name: numbers for name, numbers in _CALLS.items() if name != "socket"} | _REACHING
     refused = [*calls.values(), *(() if programs else _PROGRAMS.values())]
     if not programs and not accelerated:
@@ -155,6 +156,7 @@ def program(
         (_LOAD, 0, 0, _NUMBER),
     ]
     if column == 0:
+        # x32 calls bear the same architecture under other numbers, so that the list would not find them.
         code += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE)]
     for numbers in refused:
         if (number := numbers[column]) is not None:
@@ -168,6 +170,8 @@ def program(
         code += _only_about(pair[column], process)
     for pair, commands in _COMMANDS.values():
         code += _without(pair[column], _SECOND, commands)
+    # A worker that holds the lock of Python for good silences the thread that watches its parent: only the signal is
+    # left.
     code += _without(_PRCTL[column], _ARGUMENT, (_SET_DEATH_SIGNAL,))
     for pair, of_user in _PRIORITIES.values():
         code += _own_priority(pair[column], process, of_user)

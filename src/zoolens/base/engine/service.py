@@ -41,6 +41,7 @@ class Service:
         self.start_seconds = (began_ns - settings["spawned_ns"]) / 1e9
         self.sandbox: str | None = settings.get("confined")
         self._channel = Channel(reading, writing)
+        # A thread of its own: the main thread may be inside a framework for minutes.
         threading.Thread(target=_end_with_parent, args=(reading, settings["parent"]), daemon=True).start()
 
     def report(self, progress: Any) -> None:

@@ -124,8 +124,8 @@ class Arena:
             self._map = mmap.mmap(self.descriptor, size)
         views = {str(place["name"]): self._view(place) for place in layout}
         total = sum(view.nbytes for view in views.values())
-        # Whoever copies them would run out of memory.
         if total > size:
+            # Views cost nothing, but a thousand copies of all the shared memory would not fit into ours.
             raise ValueError("tensors that overlap")
         if limit is not None and total > limit:
             raise ValueError(f"tensors of more than {limit:,} bytes")
@@ -141,6 +141,7 @@ class Arena:
 
     def _grow(self, wanted: int) -> None:
         if self._map is None or len(self._map) < wanted:
+            # A power of two: batches that grow little by little would otherwise map the memory again each time.
             size = max(_SMALLEST, 1 << (wanted - 1).bit_length() if wanted else 0)
             os.ftruncate(self.descriptor, size)
             self._map = mmap.mmap(self.descriptor, size)

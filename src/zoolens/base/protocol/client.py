@@ -35,7 +35,8 @@ def locate_model(client: Client) -> Address:
         return address
     try:
         names = sorted({entry.name for entry in client.repository()})
-    except ServingError:  # not every server has an index
+    except ServingError:
+        # Not every server has an index.
         names = []
     if len(names) != 1:
         listed = f"has the models {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"

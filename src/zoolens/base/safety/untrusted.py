@@ -56,7 +56,8 @@ def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> 
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
     descriptor = os.open(path, flags if follow_links else flags | getattr(os, "O_NOFOLLOW", 0))
     try:
-        _check(os.fstat(descriptor))  # another file may lie there by now
+        # Another file may lie there by now.
+        _check(os.fstat(descriptor))
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)

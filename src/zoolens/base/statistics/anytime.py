@@ -68,6 +68,8 @@ def paired_lowers(
 ) -> Floats:
     """The lower bound of each row (candidates × inputs), each with confidence 1 − alpha by itself."""
     count = np.shape(differences)[1]
+    # Files are often sorted by class, and the bound is for inputs that are drawn one by one. Seeded, so that it is
+    # repeatable.
     order = np.random.default_rng(seed).permutation(count)
     return lowers_in_order(np.asarray(differences)[:, order], alpha, method, horizon or count)
 
@@ -215,6 +217,8 @@ def _best_capital(rows: Floats, stakes: Floats, mean: Floats) -> Floats:
     gains = np.minimum(stakes, most)
     gains *= rows - mean[:, None]
     np.log1p(gains, out=gains)
+    # The maximum over time may be used: the capital of a fair bet ever reaches 1/alpha with probability alpha at most
+    # (Ville), so that whoever stops when the bound looks best still has the confidence.
     return np.asarray(np.cumsum(gains, axis=1, out=gains).max(axis=1))
 
 
@@ -239,6 +243,7 @@ def _stakes(rows: Floats, alpha: float, horizon: int | None) -> Floats:
         length = np.log1p(inputs) * inputs
     else:
         length = np.full(count, float(max(1, horizon)))
+    # The variance of the inputs before, never of this one: a stake that knows the outcome is no fair bet.
     squared = 2 * math.log(1 / alpha) / (length * _variances_before(rows))
     return np.asarray(np.sqrt(squared))
 

@@ -62,7 +62,8 @@ def wilson_share(p: float, n: float, confidence: float = CONFIDENCE) -> Interval
     centre = (p + z * z / (2 * n)) / scale
     variance = p * (1 - p) / n + z * z / (4 * n * n)
     half = z / scale * math.sqrt(variance)
-    low = max(0.0, centre - half) if p > 0 else 0.0  # which rounding would miss by 1e-19
+    # Rounding would miss the end by 1e-19.
+    low = max(0.0, centre - half) if p > 0 else 0.0
     high = min(1.0, centre + half) if p < 1 else 1.0
     return Interval(low, high)
 

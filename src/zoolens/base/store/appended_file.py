@@ -40,6 +40,7 @@ def append_at(path: Path, end: int, content: bytes, *, durable: bool = False) ->
     written of the content is cut off by the next call.
     """
     with path.open("r+b") as file:
+        # A writer that was killed may have left half a record behind the last whole one.
         file.truncate(end)
         file.seek(end)
         file.write(content)

@@ -65,15 +65,18 @@ class Bulk:
         fresh = not path.parent.exists()
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            # Written beside its place and renamed: readers see the whole file or none, also after a crash.
             with temporary.open("xb") as file:
                 file.write(content)
                 file.flush()
+                # Before its row is committed: after a power failure no row may name a file that is not there.
                 os.fsync(file.fileno())
             temporary.rename(path)
         except BaseException:
             with suppress(OSError):
                 temporary.unlink()
             raise
+        # The name of a file is part of its folder, which reaches the disk by an fsync of its own.
         _sync_folder(path.parent)
         if fresh:
             _sync_folder(self.root)

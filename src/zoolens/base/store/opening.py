@@ -34,8 +34,10 @@ def make_ready(engine: Engine, name: str) -> str:
         _use_write_ahead_log(engine)
     with engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"}).begin() as connection:
         if engine.dialect.name == "postgresql":
+            # PostgreSQL has no BEGIN IMMEDIATE: several processes would migrate at once.
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
-        if _version(connection, name) != HEAD:  # another process may have been first
+        # Another process may have been first.
+        if _version(connection, name) != HEAD:
             if engine.dialect.name == "sqlite" and not _tables(connection):
                 _create(connection)
             else:
@@ -93,6 +95,7 @@ def statements_of(script: str) -> Iterator[str]:
     """The statements of an SQL script. SQLite's own `executescript` would end the transaction that holds the lock."""
     statement = ""
     for line in script.splitlines(keepends=True):
+        # A semicolon inside a trigger does not end its statement, so that the script cannot simply be split.
         statement += line
         if sqlite3.complete_statement(statement):
             yield statement.strip().removesuffix(";")

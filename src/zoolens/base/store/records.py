@@ -87,7 +87,8 @@ ANSWERING_KINDS: Final = (*MEASURED_KINDS, RunKind.TRAINING)  # a network answer
 def fingerprint(value: Any) -> str:
     """SHA-256 of a JSON-able value in canonical form: equal content, equal key."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=as_plain)
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()  # file names may hold lone surrogates
+    # File names may hold lone surrogates.
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)

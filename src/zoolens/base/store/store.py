@@ -209,6 +209,7 @@ class Store(Database):
         last = self.newest().change
         query = select(change.run_id).where(change.seq > mark).distinct()
         rows = self.read(lambda connection: connection.execute(query).all()) if last > mark else []
+        # Transactions in PostgreSQL may end in another order than their changes were numbered: the last are asked again.
         seen = last if self.orders_changes else max(0, last - CHANGES_AGAIN)
         return seen, [str(row.run_id) for row in rows]
 
@@ -321,6 +322,8 @@ class Store(Database):
         if self.read(lambda connection: queries.part_name(connection, run_id, kind, part)) is not None:
             return False
         self.read(lambda connection: require_run(connection, run_id))
+        # The file first, then its row: a crash in between leaves a file that `sweep` removes, never a row without a
+        # file.
         written = self._bulk.write(run_id, kind, part, table)
 
         def register(connection: Connection) -> str | None:
@@ -382,6 +385,7 @@ class Store(Database):
 
         def clean(connection: Connection) -> list[Path]:
             if self._engine.dialect.name == "postgresql":
+                # Nobody may register a part between the list of names and the removal of files.
                 connection.exec_driver_sql("LOCK TABLE parts IN SHARE ROW EXCLUSIVE MODE")
             names = {row.name for row in connection.execute(select(schema.parts.c.name))}
             return self._bulk.sweep(names, older_than)

@@ -128,7 +128,8 @@ def check_file(path: Path) -> Iterator[Problem]:
 def _check_files(manifest: Manifest, folder: Path, text: str) -> Iterator[Problem]:
     for a, asset in enumerate(manifest.assets):
         if presence(asset, folder) == "remote":
-            continue  # not here yet: nothing to compare
+            # Not here yet: nothing to compare.
+            continue
         for f, file in enumerate(asset.files):
             where = ("assets", a, "files", f)
             try:

@@ -63,7 +63,8 @@ def _latencies(exchanges: Exchanges, results: Results, end: float) -> Spec:
     limits = [*milliseconds[chosen].tolist(), *([1e3 * results.deadline] if results.deadline else [])] or [1.0, 100.0]
     low, high = min(limits) * 0.8, max(limits) * 1.25
     names = exchanges.models or [_ANSWERED]
-    columns = max(1, int(WIDTH / (LETTER * max(map(len, names)) + 60)))  # of the legend, which may not be wider
+    # Columns of the legend, which may not be wider than the chart.
+    columns = max(1, int(WIDTH / (LETTER * max(map(len, names)) + 60)))
     x = quantity("x", 0.0, end, axis("seconds", tickCount=8))
     y = quantity("y", low, high, axis("latency in ms", values=logarithmic_ticks(low, high)), type="log")
     answers = {

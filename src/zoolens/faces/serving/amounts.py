@@ -15,7 +15,8 @@ def _reader(metric: str, example: str) -> Callable[[Any], Any]:
     """Read what people write for a metric of the query language; the result is in the store's unit."""
 
     def read(given: Any) -> Any:
-        if isinstance(given, bool):  # pydantic would take it for 0 or 1
+        # pydantic would take it for 0 or 1.
+        if isinstance(given, bool):
             raise ValueError(f"{given} is not an amount: write one such as {example}")  # noqa: TRY004 - pydantic explains only a ValueError
         if not isinstance(given, str):
             return given

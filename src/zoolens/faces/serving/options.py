@@ -109,6 +109,7 @@ def names_this_machine(host: str) -> bool:
     try:
         ipaddress.ip_address(name.strip("[]"))
     except ValueError:
+        # Any other name may be made to point to this machine by a page that wants to read our answers (DNS rebinding).
         return name.lower().rstrip(".") in ("", "localhost")
     return True
 
@@ -141,6 +142,7 @@ def check_token(token: str | None, authorization: str | None) -> None:
         return
     given = authorization or ""
     scheme, offered = given[: len(_SCHEME)], given[len(_SCHEME) :].strip()
+    # In constant time: how long a comparison takes must not show how much of a guess is right.
     matches = secrets.compare_digest(offered.encode("utf-8", "replace"), token.encode())
     if not matches or scheme.lower() != _SCHEME:
         raise ServingError(

@@ -106,7 +106,8 @@ class _Thread(threading.Thread):
     def stop(self) -> None:
         if self._end is not None:
             loop, event = self._end
-            with suppress(RuntimeError):  # the loop is closed: an error has ended the server
+            # The loop is closed: an error has ended the server.
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(event.set)
         self.join()
 

@@ -201,7 +201,8 @@ class LiveModels:
                 raw = opened.session.predict(feeds)
                 return raw[opened.output], time.perf_counter() - started
         except WorkerError:
-            self._forget(opened)  # the next image opens it again
+            # The next image opens it again.
+            self._forget(opened)
             raise
 
     @contextmanager

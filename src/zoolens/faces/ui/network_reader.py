@@ -191,7 +191,8 @@ def _cost(layout: NetworkLayout, amounts: Amounts, measure: str) -> Data | None:
         return {"words": "not known", "share": "", "heat": UNKNOWN_HEAT} if uncounted else None
     words = figure(value, "B") if measure == "moved_bytes" else count(value)
     percent = f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
-    percent = "" if layout.unknown else percent  # nobody knows the whole
+    # Nobody knows the whole.
+    percent = "" if layout.unknown else percent
     return {"words": at_least(words, whole=not uncounted), "share": percent, "heat": heat(share)}
 
 

@@ -90,13 +90,15 @@ class ZooListing:
                 return
             try:
                 listed = list_zoo(name, None, named=False)
-            except Exception as error:  # a plug-in of somebody else
+            except Exception as error:
+                # A plug-in of somebody else.
                 log.warning("The zoo %s cannot be listed: %s", name, error)
                 notes.append(f"{name}: cannot be listed: {error}")
             else:
                 entries += listed.entries
                 notes += listed.notes
-            if first:  # so that pages have something to show
+            # Pages then have something to show.
+            if first:
                 self._tell(entries, notes, complete=False)
         self._tell(entries, notes, complete=True)
 

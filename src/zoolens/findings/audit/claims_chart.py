@@ -106,7 +106,8 @@ def claims_chart(claims: list[ClaimBeside]) -> Chart | None:
     names = [_CLAIMED, *(str(each) for each in _COLOURS if any(row["of"] == str(each) for row in rows))]
     colours = [INK, *(hue for each, hue in _COLOURS.items() if str(each) in names)]
     colour = series("of", names, colours)
-    del colour["legend"]["symbolType"]  # the legend has the shapes, too
+    # The legend has the shapes, too.
+    del colour["legend"]["symbolType"]
     shapes = {"domain": names, "range": ["diamond", *["circle"] * 3][: len(names)]}
     shape = {"field": "of", "type": "nominal", "scale": shapes, "legend": colour["legend"]}
     left = {"type": "text", "align": "right", "dx": -8, "color": INK, "fontSize": 12, "limit": 330}

@@ -85,6 +85,7 @@ def _write(path: Path, new: dict[str, Any]) -> None:
     except (sqlite3.OperationalError, OSError):
         # Somebody else writes it, or we may not.
         return
-    except sqlite3.DatabaseError:  # damaged, or no database at all
+    except sqlite3.DatabaseError:
+        # Damaged, or no database at all.
         with suppress(OSError):
             path.unlink()

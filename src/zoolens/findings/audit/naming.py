@@ -144,8 +144,10 @@ def _all_aliases() -> Iterator[tuple[str, str]]:
         # Widths of an architecture that no zoo lists.
         if known.architecture and known.note:
             yield known.architecture, known.architecture
-        elif not known.architecture:  # networks that only one zoo has
+        elif not known.architecture:
+            # Networks that only one zoo has.
             yield known.name.lower(), known.name.lower()
             yield known.name.lower(), _SIZE.sub("", known.name.lower())
-        elif known.zoo == PAPER and architecture(known.architecture) is None:  # and those that no zoo has
+        elif known.zoo == PAPER and architecture(known.architecture) is None:
+            # Networks that no zoo has.
             yield known.architecture, known.name.lower()

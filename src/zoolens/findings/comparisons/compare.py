@@ -225,7 +225,8 @@ def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Re
 
 def _compare_answers(ours: Predictions, theirs: Predictions) -> AnswerComparison:
     pair = pair_answers(ours.main, theirs.main, ours.labels)
-    accuracy = pair.accuracy or Accuracy(0, 0, 0, 0, pair.n)  # without labels nobody is right
+    # Without labels no answer is right.
+    accuracy = pair.accuracy or Accuracy(0, 0, 0, 0, pair.n)
     both_right = accuracy.right_a - accuracy.only_a
     score_change = np.abs(ours.score[:, 0] - theirs.score[:, 0])[pair.agreement == 1]
     median_change = float(np.median(score_change)) if len(score_change) else 0.0

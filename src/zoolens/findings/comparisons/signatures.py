@@ -83,7 +83,8 @@ def signature_or_reason(store: Store, run: Run) -> Signature | str:
 
 def _check_rows(table: pa.Table, run: Run) -> None:
     """Runs are compared row by row: row i must be input i."""
-    inputs = table.num_rows if run.kind is RunKind.TRAINING else run.dataset.size  # whose data are for training too
+    # Its dataset is for training too.
+    inputs = table.num_rows if run.kind is RunKind.TRAINING else run.dataset.size
     if not np.array_equal(numbers(table["index"]), np.arange(inputs)):
         raise StoreError(
             f"The predictions of run {run.id[:8]} are not one row for each of its {run.dataset.size:,} inputs.",

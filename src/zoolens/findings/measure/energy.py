@@ -74,6 +74,7 @@ def _observation(rounds: list[_Round], metered: Metered, scope: str, batch: int)
         "rounds": ROUNDS,
         "joules_per_input": joules / calls / batch,
         "watts": joules / sum(lap.seconds for lap in rounds),
+        # Nothing is subtracted: the counters are of whole packages, and do not separate processes.
         "what": f"{counted} while the model ran: idle power and other processes included",
         "meters": {source.name: [meter.name for meter in meters] for source, meters in metered.items()},
     }

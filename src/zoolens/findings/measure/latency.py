@@ -38,6 +38,7 @@ class LatencySettings:
     precision: float = 0.02
     min_samples: int = 100
     max_samples: int = 5_000
+    # A slow or noisy model must not hold up the evaluation: what is known after this time is kept, with its interval.
     max_seconds: float = 5.0
     warmup_calls: int = 5
     warmup_seconds: float = 0.2

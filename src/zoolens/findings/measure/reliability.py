@@ -51,7 +51,8 @@ class Reliability:
 
 def reliability_of(predictions: Predictions) -> Reliability:
     """Raises a ZoolensError where no input has a label, where answers are no classes, or where scores were not kept."""
-    answers = predictions.answers  # refuses what answers no classes
+    # Refuses what answers no classes.
+    answers = predictions.answers
     labelled = predictions.labels >= 0
     if not labelled.any():
         raise ZoolensError(

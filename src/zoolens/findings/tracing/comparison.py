@@ -287,7 +287,8 @@ def comparison_table(comparison: TraceComparison, top: int | None = TOP) -> Tabl
         Column("share", "number", keep=5),
         Column("computed by", folds=True, keep=6),
     )
-    whole = comparison.profiled.difference if comparison.explained else None  # else a share would say nothing
+    # Else a share would say nothing.
+    whole = comparison.profiled.difference if comparison.explained else None
     rows = comparison.differences if top is None else comparison.differences[:top]
     cells: list[tuple[Any, ...]] = []
     for row in rows:

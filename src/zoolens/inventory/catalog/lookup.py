@@ -42,7 +42,8 @@ def find(model: Model, *, draft: bool = True) -> Entry:
 def find_all(models: Iterable[Model], *, draft: bool = True) -> list[Entry]:
     """All models that names, paths and patterns mean, each once, in order."""
     entries: list[Entry] = []
-    namesakes: dict[str, list[Entry]] = {}  # two files may declare one name
+    # Two files may declare one name.
+    namesakes: dict[str, list[Entry]] = {}
     for entry in (entry for model in models for entry in _matching(model, draft)):
         if entry not in namesakes.setdefault(entry.full_ref, []):
             namesakes[entry.full_ref].append(entry)
@@ -130,7 +131,8 @@ def _in_zoo(reference: Reference) -> Entry:
     if chosen:
         known = ", ".join(entry.manifest.version for entry in chosen)
         raise UnknownName("model", f"{zoo}:{name}@{version}", hint=f"Its versions: {known}.")
-    relevant = [note for note in listed.notes if not entries or name in note]  # its manifest may be the broken one
+    # Its manifest may be the broken one.
+    relevant = [note for note in listed.notes if not entries or name in note]
     if relevant:
         raise UnknownName("model", f"{zoo}:{name}", hint=" ".join(relevant))
     raise UnknownName("model", f"{zoo}:{name}", references(entries))
@@ -167,7 +169,8 @@ def _unambiguous(entry: Entry, namesakes: Mapping[str, Sequence[Path]]) -> Entry
         first, *others = (_from_path(path) for path in paths)
         contents, names = _contents(first), _label_files(first)
         for other in others:
-            same_text = first.described and other.manifest == first.manifest  # all there is where no file is here
+            # All there is where no file is here.
+            same_text = first.described and other.manifest == first.manifest
             same = _contents(other) == contents and _label_files(other) == names
             if not same or not (contents or same_text):
                 raise ambiguous(entry.full_ref, [str(path) for path in paths], hint="Give its path.")
@@ -177,7 +180,8 @@ def _unambiguous(entry: Entry, namesakes: Mapping[str, Sequence[Path]]) -> Entry
 def _contents(entry: Entry) -> set[str]:
     """What the files of a model hold, as far as they are here. Bare torch weights are no asset yet: they are known by
     the bytes of their file."""
-    from zoolens.inventory.catalog.stored import contents_of  # only here: files are read for it
+    # Only here: files are read for it.
+    from zoolens.inventory.catalog.stored import contents_of
 
     if entry.described or entry.manifest.assets:
         return contents_of(entry)

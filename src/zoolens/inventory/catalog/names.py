@@ -74,7 +74,8 @@ def last_part(name: str) -> str:
 
 def nearest(wanted: str, references: Collection[str], count: int = 3, cutoff: float = 0.6) -> list[str]:
     """References that are spelt much like what was wanted: in full, by their name, or by the last part of that."""
-    import difflib  # only for what is unknown
+    # Only for what is unknown.
+    import difflib
 
     wanted = wanted.lower()
     by_spelling: dict[str, str] = {}

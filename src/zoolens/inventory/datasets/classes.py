@@ -105,6 +105,7 @@ def class_indices(
                 f"{where} has the label {longest[:80]!r}, a number of {len(longest):,} digits.",
                 hint="Labels are the numbers of the model's outputs, or words.",
             )
+        # As numbers: in the order of the alphabet class 10 would be the third.
         return {word: int(number) for word, number in whole.items()}, names
     if names is None:
         return {word: index for index, word in enumerate(sorted(words))}, tuple(sorted(words))

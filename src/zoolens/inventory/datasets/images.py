@@ -72,7 +72,8 @@ def _refuse_brighter(image: Image.Image, name: str) -> None:
     """Pillow does not scale grey pixels of more than 8 bits: it cuts them off at 255, so that such pictures are white,
     and those of fractions black."""
     pixels = np.asarray(image)
-    within = pixels.min(initial=0) >= 0 and pixels.max(initial=0) <= _BRIGHTEST  # not so where some are NaN
+    # Not so where some are NaN.
+    within = pixels.min(initial=0) >= 0 and pixels.max(initial=0) <= _BRIGHTEST
     if within and not np.any(pixels % 1):
         return
     raise DatasetError(

@@ -117,6 +117,7 @@ class _Start:
         self._stream = stream
 
     def read(self, size: int) -> bytes:
+        # Packed a thousand times, a header of 4 GB fits into a file of 4 MB.
         if size > _MAX_HEADER:
             raise ValueError("its header is too long")
         return self._stream.read(size)

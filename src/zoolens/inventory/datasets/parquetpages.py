@@ -46,6 +46,7 @@ def _check_sizes(leaf: Any, sizes: Any) -> None:
     if sizes is None:
         return
     (sizes,) = _structs([sizes])
+    # pyarrow ends the process when a column with such sizes is asked for.
     levels = {_REPETITIONS: leaf.max_repetition_level, _DEFINITIONS: leaf.max_definition_level}
     for field, most in levels.items():
         counts = sizes.get(field, [])
@@ -66,7 +67,8 @@ def _structs(value: Any) -> list[dict[int, Any]]:
 def column_extent(group: pq.RowGroupMetaData, place: int, content: Content) -> tuple[int, int]:
     """Values and unpacked bytes of one column of a row group."""
     column = group.column(place)
-    counted, unpacked = _pages(column, content) if group.num_rows else (0, 0)  # else no page is opened
+    # Else no page is opened.
+    counted, unpacked = _pages(column, content) if group.num_rows else (0, 0)
     return max(group.num_rows, column.num_values, counted), unpacked
 
 

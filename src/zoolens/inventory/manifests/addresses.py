@@ -59,6 +59,7 @@ def judged_connection(place: tuple[str, int], timeout: Any = None, source_addres
         try:
             if isinstance(timeout, int | float):
                 connection.settimeout(timeout)
+            # The address that was judged, not the name: a second lookup might give another one.
             connection.connect(sockaddr)
         except OSError as error:
             connection.close()
@@ -171,6 +172,7 @@ class _SecureHandler(urllib.request.HTTPSHandler):
         return self.do_open(_SecureConnection, req)
 
 
+# urllib would follow a redirect without having it judged.
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -185,7 +187,8 @@ def opener_for(url: str) -> urllib.request.OpenerDirector:
     parts = urllib.parse.urlsplit(url)
     host = parts.hostname or ""
     if parts.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host):
-        with suppress(OSError):  # a name that only the proxy knows
+        # A name that only the proxy knows.
+        with suppress(OSError):
             permitted(host, parts.port or 443)
         return urllib.request.build_opener(_NoRedirects)
     return urllib.request.build_opener(urllib.request.ProxyHandler({}), _Handler, _SecureHandler, _NoRedirects)

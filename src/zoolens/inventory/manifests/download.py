@@ -77,6 +77,7 @@ def _stream(url: str, out: Any, size: int | None, progress: Downloaded | None) -
             limit = size if size is not None else MAX_BYTES
             while chunk := answer.read(_CHUNK):
                 count += len(chunk)
+                # The bytes that arrive are counted: a declared length may be absent or false.
                 if count > limit:
                     raise AssetError(f"{url} sends more than the {limit:,} bytes it should have.")
                 hasher.update(chunk)

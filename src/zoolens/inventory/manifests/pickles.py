@@ -63,6 +63,7 @@ class _Bounded:
         self._left = _MOST_BYTES
 
     def read(self, size: int) -> bytes:
+        # An instruction says how much is to be read at once, and a packed file of 3 MB can say 3 GB.
         return self._counted(self._stream.read(min(size, _LONGEST + 1)))
 
     def readline(self) -> bytes:

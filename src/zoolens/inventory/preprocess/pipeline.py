@@ -309,7 +309,8 @@ def _gray(image: Array) -> Array:
     if image.dtype != np.uint8:
         weights = (np.array(_GRAY, np.float64) / 65536).astype(np.float32)
         return (image @ weights)[:, :, np.newaxis]
-    gray = Image.fromarray(image).convert("L")  # PIL itself: exact, and far quicker
+    # PIL itself: exact, and far quicker.
+    gray = Image.fromarray(image).convert("L")
     return np.asarray(gray)[:, :, np.newaxis]
 
 

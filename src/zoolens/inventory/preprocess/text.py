@@ -158,7 +158,8 @@ def _check_tensor(tensor: TensorSpec, max_length: int, *, fixed: bool) -> None:
     if tensor.dtype not in TOKEN_TYPES:
         raise ManifestError(f"The input {tensor.name!r} is {tensor.dtype}; tokens are {', '.join(TOKEN_TYPES)}.")
     if not tensor.shape:
-        return  # the format does not tell
+        # The format does not say it.
+        return
     if len(tensor.shape) != 2:
         raise ManifestError(
             f"The input {tensor.name!r} has shape {shape_text(tensor.shape)}, but tokens of texts are batch × tokens."

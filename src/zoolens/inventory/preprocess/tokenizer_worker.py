@@ -52,7 +52,8 @@ class _Tokenizer:
                 tokenizer.enable_truncation(request["max_length"], direction=request["cut"])
             added = tokenizer.num_special_tokens_to_add(False) if request["special"] else 0
             size = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
-        except BaseException as error:  # the library's panics are no Exception
+        except BaseException as error:
+            # The library's panics are no Exception.
             raise ManifestError(
                 f"The tokenizer cannot be read: {first_line(error)}.",
                 hint="It must be a tokenizer.json of the library `tokenizers`, in a version that can read it.",

@@ -146,7 +146,8 @@ class FakeSession(Session):
 
 
 def _wait(until: float) -> None:
-    while time.perf_counter() < until:  # a sleep would be far too coarse
+    # A sleep would be far too coarse.
+    while time.perf_counter() < until:
         pass
 
 

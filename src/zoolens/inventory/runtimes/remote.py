@@ -114,6 +114,7 @@ class Remote(Runtime):
         """What the model answers to noise: metadata stay the same when a server gets other weights."""
         server, model = self._described
         with open_client(self._located) as client:
+            # A server that is given another file under the same name says the same of itself, and answers otherwise.
             return probe(RemoteSession(client, server, model))
 
     def load(self, model: ModelFiles, options: Options) -> Any:
@@ -122,7 +123,8 @@ class Remote(Runtime):
             document = parse_json(model_text(model.path()))
         except ValueError as error:
             raise ModelError(f"{model.path().name} does not describe a model behind a server: {error}.") from error
-        if document != Remote(self.address)._document():  # asked again: ours may be old
+        # Asked again: ours may be old.
+        if document != Remote(self.address)._document():
             raise ModelError(
                 f"The model at {self.address} is not the one that {model.path().name} describes.",
                 hint="Was it replaced in the meantime? Run the command again.",

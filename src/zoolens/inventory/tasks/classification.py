@@ -54,7 +54,8 @@ class Classification(Task):
                 f"The dataset has class {int(labels.max())} but the model has only the classes 0 to {classes - 1}.",
                 hint="Is it the right dataset? A label_map in the manifest translates between class orders.",
             )
-        score = np.where(labels >= 0, values[rows, np.maximum(labels, 0)], np.nan)  # without a label: unknown
+        # Without a label: unknown.
+        score = np.where(labels >= 0, values[rows, np.maximum(labels, 0)], np.nan)
         return {**columns, "label_score": score.astype(np.float32)}
 
     def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:

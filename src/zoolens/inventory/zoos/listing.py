@@ -192,7 +192,8 @@ def _load(path: Path, zoo: str) -> list[Entry] | None:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
         return [_entry(zoo, row) for row in rows]
-    except (OSError, ValueError, KeyError, TypeError, ValidationError):  # absent or damaged: listed again
+    except (OSError, ValueError, KeyError, TypeError, ValidationError):
+        # Absent or damaged: listed again.
         return None
 
 

@@ -26,7 +26,8 @@ class TimmZoo(Zoo):
     extra: ClassVar[str | None] = "timm"
 
     def entries(self, search: str | None = None) -> Iterator[Entry]:
-        import_torchvision(with_compiler=False)  # timm imports it, and it may need help
+        # timm imports it, and it may need help.
+        import_torchvision(with_compiler=False)
         import timm
 
         tagged = timm.list_models(pretrained=True)

@@ -214,7 +214,8 @@ class ClusterPlane:
             if not isinstance(answer, RefusedRequest):
                 self._seen = time.monotonic()
                 return answer
-            if answer.refusal is not Refusal.UNAVAILABLE or last:  # another replica may be able to
+            # Another replica may be able to.
+            if answer.refusal is not Refusal.UNAVAILABLE or last:
                 raise ServingError(answer.refusal, answer.message, hint=answer.hint)
         raise AssertionError("the last try returns or raises")
 

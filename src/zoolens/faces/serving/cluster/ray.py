@@ -223,7 +223,8 @@ async def _flush(replicas: Any) -> None:
     """Have the replicas report for the last time while the controller is there: Ray ends both at once."""
     try:
         await replicas.broadcast("flush").results_async(timeout_s=_ALL)
-    except Exception as error:  # of the cluster, which may be gone
+    except Exception as error:
+        # An error of the cluster, which may be gone.
         log.warning("the last counts of the replicas may be missing: %s", first_line(error))
 
 

@@ -83,7 +83,8 @@ class RecentRequests:
 
     def answered(self, seconds: float) -> None:
         now = time.monotonic()
-        self._forget(now)  # nobody may ever ask for a summary
+        # Nobody may ever ask for a summary.
+        self._forget(now)
         self._answered.append((now, seconds))
 
     def refused(self) -> None:

@@ -40,6 +40,8 @@ class Admission:
             raise ServingError(Refusal.TOO_LATE, f"The deadline of the request to model '{self._name}' has passed.")
         if settings.objective is not None and settings.shed_late:
             deadline = min(deadline, now + settings.objective)
+        # An idle worker is always tried: if it were refused by a wrong prediction, no new measurement would ever
+        # correct that.
         runs_at_once = not queue and len(flights) < settings.concurrency
         if deadline == NEVER or runs_at_once:
             return
@@ -47,6 +49,7 @@ class Admission:
         known = [seconds for seconds in works if seconds is not None]
         if not known:
             return
+        # The fastest tier decides: the request is refused only if none that it accepts could answer in time.
         predicted = min(known)
         if len(flights) >= settings.concurrency:
             predicted += max(flights.next_end() - now, 0.0)

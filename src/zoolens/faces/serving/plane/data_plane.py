@@ -247,7 +247,8 @@ class Plane:
                 hint="Its fallbacks are closed by a memory limit, and all of it with the server.",
             )
         if model not in self._repository:
-            self.endpoint(model)  # raises: there is none of this name
+            # Raises: there is none of this name.
+            self.endpoint(model)
         async with self._changing(model):
             await self._unload(model)
 

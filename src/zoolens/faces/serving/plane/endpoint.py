@@ -227,7 +227,8 @@ class Endpoint:
         """Start batches, and look again when one that waits for more requests has waited long enough."""
         if not self.queue:
             return
-        if self._checked is not self.signature:  # the model was loaded again
+        # The model was loaded again.
+        if self._checked is not self.signature:
             self._check_again()
         wake = self._dispatcher.start_batches(time.monotonic())
         if wake < NEVER:
@@ -273,7 +274,8 @@ class Endpoint:
             for pending in waiting:
                 pending.alone = True
             self.queue.put_back(waiting)
-            if not any(state is flight.state for state in self.rungs):  # the ladder was replaced meanwhile
+            # The ladder was replaced meanwhile.
+            if not any(state is flight.state for state in self.rungs):
                 self._check_again()
         else:
             assert error is not None, "a batch ends with answers or with an error"

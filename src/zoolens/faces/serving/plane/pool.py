@@ -199,7 +199,8 @@ class WarmPool:
             return
         more = self.memory_limit is None or (before is not None and self.memory_limit > before)
         for slot in self.slots.values() if more else ():
-            slot.retry_at = 0.0  # what did not fit may fit now
+            # What did not fit may fit now.
+            slot.retry_at = 0.0
             slot.leaving = False
         self._evict(keep=None)
 

@@ -88,6 +88,7 @@ def _trial(session: Session) -> tuple[tuple[Callable[[int], Tensors], float] | N
         first = make_row(0)
         try:
             answers = session.predict(first)
+            # NaN differs from itself: such inputs would refute every batch.
             if not all(_finite(array) for array in answers.values()):
                 continue
             started = time.perf_counter()
@@ -183,6 +184,7 @@ def _contradiction(
 ) -> str | None:
     """Why answers in a batch are not those of the rows alone."""
     for spec in outputs:
+        # First: for a model that answers at random, a difference in a batch proves nothing about batching.
         if _differs(alone[0][spec.name], again[spec.name], spec):
             return "It answers the same input differently from call to call."
         if len(together[spec.name]) != size:
@@ -242,7 +244,8 @@ def _differs(alone: Tensor, in_batch: Tensor, spec: TensorSpec) -> bool:
         return _difference(alone, in_batch) > step
     largest = float(np.abs(alone).max(initial=0.0))
     tolerance = _TOLERANCE.get(str(alone.dtype), _ROUNDING) * max(largest, 1e-6)
-    return not _difference(alone, in_batch) <= tolerance  # a difference that is NaN is one, too
+    # A difference that is NaN is one, too.
+    return not _difference(alone, in_batch) <= tolerance
 
 
 def _difference(first: Tensor, second: Tensor) -> float:

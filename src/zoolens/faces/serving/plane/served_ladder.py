@@ -114,7 +114,8 @@ class ServedLadder:
     def served(self, state: RungState, rows: int, seconds: float) -> None:
         """Remember how long a batch took, for predictions and for the policy."""
         state.timing.add(rows, seconds)
-        if state.place in self.choosable and self.rungs[state.place] is state:  # the ladder may have been replaced
+        # The ladder may have been replaced.
+        if state.place in self.choosable and self.rungs[state.place] is state:
             try:
                 self.policy.served(state.place, rows, seconds)
             except Exception:

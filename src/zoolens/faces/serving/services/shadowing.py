@@ -128,7 +128,8 @@ class Shadow:
                 failed = True
                 log.warning("%s cannot be compared on a request: %s", question.rung[0], first_line(error))
             if question not in self._buffer:
-                continue  # it was dropped meanwhile
+                # It was dropped meanwhile.
+                continue
             place = self._buffer.index(question)
             if failed:
                 # Asked again, it might end the model's process once more.
@@ -138,7 +139,8 @@ class Shadow:
             elif time.monotonic() - question.asked > _LONGEST:
                 self._drop(place)
             else:
-                self._buffer.append(self._buffer.pop(place))  # others may have a model that is idle
+                # Others may have a model that is idle.
+                self._buffer.append(self._buffer.pop(place))
                 await asyncio.sleep(_RETRY)
 
     def _tell(self, question: Question, outputs: Mapping[str, Tensor]) -> None:

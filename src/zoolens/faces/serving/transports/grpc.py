@@ -319,7 +319,8 @@ async def _config(plane: DataPlane, request: Any) -> Any:
     config = dict(plane.model_config(request.name, request.version))
     versions = config.get("version_policy", {}).get("specific", {}).get("versions", ())
     if not all(str(version).isdecimal() for version in versions):
-        del config["version_policy"]  # protobuf has whole numbers only there
+        # Protobuf has whole numbers only there.
+        del config["version_policy"]
     return documents.to_protobuf("ModelConfigResponse", {"config": config})
 
 

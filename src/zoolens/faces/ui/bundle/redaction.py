@@ -116,7 +116,8 @@ def _names() -> Iterator[tuple[str, str]]:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # a container whose user has no name
+    except (OSError, KeyError):
+        # A container whose user has no name.
         return ""
 
 

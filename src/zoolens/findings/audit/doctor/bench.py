@@ -155,7 +155,8 @@ class VariantBench:
         run = outcome.run
         state = self._store.stages(run.id).get(Stage.PREDICTIONS) if run else None
         if run is None or state is None or not state.done:
-            self.close()  # its process may have died
+            # Its process may have died.
+            self.close()
             return failed(run.id if run else None, _ids(dataset), " ".join(outcome.errors) or "It gave no answers.")
         return from_predictions(run.id, stored_predictions(self._store, run, dataset))
 

@@ -160,7 +160,8 @@ def _axes(job: Job, session: Session, dataset: Dataset, screened: Dataset) -> tu
     classes = int(dataset.labels().max()) + 1
     outputs = _outputs(session, manifest.outputs[0].name)
     if outputs is not None and not manifest.outputs[0].label_map:
-        find_outputs(labels, remaining_columns(manifest.outputs[0], outputs), dataset)  # refuses an order nobody knows
+        # Refuses an order nobody knows.
+        find_outputs(labels, remaining_columns(manifest.outputs[0], outputs), dataset)
     swept: list[Axis | NotSwept] = [
         *decoder_axis(manifest, screened),
         layout_axis(manifest, tensor, job.asset.format),

@@ -51,7 +51,8 @@ class Buckets:
         return sum(array.itemsize * len(array) for array in (self.lows, self.highs, self.starts))
 
     def span(self, low: float, high: float, open_low: bool, open_high: bool) -> CodeRange:
-        if low != low or high != high:  # NaN: nothing compares with it
+        # NaN: nothing compares with it.
+        if low != low or high != high:
             return NOTHING
         first = (bisect_right if open_low else bisect_left)(self.highs, low)
         last = (bisect_left if open_high else bisect_right)(self.lows, high) - 1

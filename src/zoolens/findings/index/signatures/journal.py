@@ -73,9 +73,12 @@ def scan(content: memoryview, start: int) -> tuple[list[Place], int]:
     places: list[Place] = []
     while start + _HEAD.size <= len(content):
         length, checksum, kind, guard = _HEAD.unpack_from(content, start)
+        # The head has a checksum of its own: a damaged length would otherwise look like an unfinished record at the
+        # end, and hide all that follows.
         if zlib.crc32(content[start : start + _GUARDED]) != guard or length % ALIGNED:
             raise Damaged(f"the head of the record at byte {start:,} is altered")
         place = Place(kind, start + _HEAD.size, start + _HEAD.size + length)
+        # A writer was killed, or is still writing: the record is not there yet.
         if place.stop > len(content):
             break
         if zlib.crc32(content[place.start : place.stop]) != checksum:
@@ -111,6 +114,7 @@ class Journal:
         """Records that are new since the last call, whoever wrote them; True: the file is another one, all are new."""
         with self.path.open("rb") as file:
             state = os.fstat(file.fileno())
+            # Compaction puts a new file in its place: places in the old one mean nothing in it.
             replaced = (state.st_dev, state.st_ino) != self._file
             if not replaced and state.st_size <= self.end:
                 return [], False

@@ -14,6 +14,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.findings.index.signatures.sketches import sketch, words_for
 
 VARIABLE: Final = "ZOOLENS_INDEX_MB"
+# Whole signatures of about 13,000 models over 725 probes fit into it; beyond that there are sketches.
 DEFAULT: Final = 20_000_000
 _FIRST: Final = 16
 _STEP: Final = 1_000_000

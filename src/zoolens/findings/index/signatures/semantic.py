@@ -92,7 +92,8 @@ class SemanticIndex:
             self._keep_in_memory(row)
 
     def remove(self, key: str) -> None:
-        self._signatures.row(key)  # an error where nobody knows it
+        # An error where nobody knows it.
+        self._signatures.row(key)
         with self._signatures.compacting():
             self.refresh()
             if key not in self:  # another process was first

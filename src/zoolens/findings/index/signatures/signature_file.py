@@ -122,6 +122,7 @@ class SignatureFile:
         """Write what is inside the block; then the whole file again, if more than half of it is dead."""
         with self.journal.alone():
             yield
+            # At half, so that the bytes rewritten are never more than those that were appended since.
             if self.journal.end > _SMALL and self._live_bytes < self.journal.end / 2:
                 self._compact()
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ZoolensError
 
+# As many as the published system compares a new model with.
 ANCHORS: Final = 5
 MAX_MODELS: Final = 5_000  # all pairs are kept
 

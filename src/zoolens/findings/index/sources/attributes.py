@@ -46,7 +46,8 @@ def _described(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Attribute]]:
         if isinstance(value, str | int | float | bool):
             yield str(name), value
     yield "segments", segments_of_twin(given) if "twin_of" in given else ""
-    outputs = manifest.get("outputs")  # absent where only claims are kept
+    # Absent where only claims are kept.
+    outputs = manifest.get("outputs")
     yield "task", (outputs[0].get("task") or DEFAULT_TASK) if outputs else ""
     yield "element_type", manifest.get("element_type") or ("float32" if outputs else "")
     yield "license", manifest.get("license") or ""

@@ -165,7 +165,8 @@ def _kept(store: Store, known: KnownRuns, names: Aliases, cache: Path) -> RowTab
     ran = runs.measured | runs.answered
     models = {str(runs.model[run]) for run in changed if ran[run]}
     structures = {str(runs.model[run]) for run in changed if not ran[run]}
-    refs = {ref for model in structures for ref in names.get(model, ())}  # one file may have several names
+    # One file may have several names.
+    refs = {ref for model in structures for ref in names.get(model, ())}
     return kept.table.where(still_true(kept.table, models, structures, refs))
 
 

@@ -174,7 +174,8 @@ def figure_table_of(figures: Sequence[Mapping[str, Figure]]) -> FigureTable:
         for row, own in enumerate(figures)
         for name, figure in own.items()
     ]  # fmt: skip
-    entries.sort(key=lambda entry: entry[0])  # rows are in order already
+    # Rows are in order already.
+    entries.sort(key=lambda entry: entry[0])
     name, rows, unit, source, provenance, *numbers = zip(*entries, strict=True) if entries else [()] * 9
     return FigureTable(
         len(figures),
@@ -199,7 +200,8 @@ def stacked_figure_tables(parts: Sequence[FigureTable]) -> FigureTable:
     """Stack tables: the rows of each table follow those of the table before."""
     starts = np.cumsum([0, *(part.n for part in parts)], dtype=np.int32)
     name = stacked_columns([part.name for part in parts])
-    order = np.argsort(name.codes, kind="stable")  # rows are in order already
+    # Rows are in order already.
+    order = np.argsort(name.codes, kind="stable")
     rows = np.concatenate([part.rows + start for part, start in zip(parts, starts, strict=False)])
     # One column after the other, since each is there twice while it is put in order.
     return FigureTable(

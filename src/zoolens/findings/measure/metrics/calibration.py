@@ -38,7 +38,8 @@ def calibration(predictions: Predictions) -> Iterator[Observation]:
 
 def _calibration_error(confidence: NDArray[np.float64], correct: NDArray[np.float64]) -> Observation:
     n, bins = len(confidence), confidence_bins(confidence)
-    if confidence.max() > 1 + _ROUNDING:  # scores that are no probabilities
+    # Scores that are no probabilities.
+    if confidence.max() > 1 + _ROUNDING:
         gaps = np.bincount(bins, correct - confidence) / n
         return Observation("ece", float(np.abs(gaps).sum()), unit="fraction", n=n, details={"bins": BINS})
     error = calibration_error(np.minimum(confidence, 1.0), correct, bins)
@@ -62,7 +63,8 @@ def _mean(name: str, values: NDArray[np.float64], largest: float, **details: flo
     """A mean of numbers from 0 to `largest`. The interval of a bootstrap would be too narrow: a model that is sure and
     mostly right has not been wrong once among a few hundred inputs, and one wrong answer would change the mean."""
     n, mean = len(values), float(values.mean())
-    if not (values.min() >= -_ROUNDING and values.max() <= largest + _ROUNDING):  # scores that are no probabilities
+    # Scores that are no probabilities.
+    if not (values.min() >= -_ROUNDING and values.max() <= largest + _ROUNDING):
         return Observation(name, mean, n=n, details=details)
     low, high = bounded_mean(values, largest, 1 - CONFIDENCE)
     about = {"interval": "betting", "confidence": CONFIDENCE, **details}

@@ -147,11 +147,13 @@ def compare(known: Attribute, comparison: str, asked: str | float) -> bool:
     """One attribute against one value."""
     if comparison == "LIKE":
         return _pattern(str(asked)).fullmatch(_text(known)) is not None
-    text = isinstance(known, str) and isinstance(asked, str)  # version '1.10' is not '1.1'
+    # Version '1.10' is not '1.1'.
+    text = isinstance(known, str) and isinstance(asked, str)
     a, b = (None, None) if text else (_number(known), _number(asked))
     if a is not None and b is not None:
         return bool(_COMPARE[comparison](a, b))
-    key = _text if comparison in ("=", "!=") else _natural  # 1.07 and 1.7 are not the same text
+    # 1.07 and 1.7 are not the same text.
+    key = _text if comparison in ("=", "!=") else _natural
     return bool(_COMPARE[comparison](key(known), key(asked)))
 
 
@@ -183,7 +185,8 @@ def _number(value: Attribute) -> float | None:
     except (ValueError, OverflowError):
         # A manifest may hold whole numbers of any length.
         return None
-    return number if math.isfinite(number) else None  # a model may be called Infinity
+    # A model may be called Infinity.
+    return number if math.isfinite(number) else None
 
 
 def _natural(value: Attribute) -> list[tuple[int, str]]:

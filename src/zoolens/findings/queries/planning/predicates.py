@@ -75,4 +75,5 @@ def _share_of(share: float, figure: float) -> float:
 
 @lru_cache(maxsize=1_000)
 def _as_written(number: float) -> Decimal:
+    # The shortest decimals that give this float: what a person has written or read.
     return Decimal(repr(number))

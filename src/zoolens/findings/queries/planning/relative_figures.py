@@ -20,6 +20,7 @@ from zoolens.findings.queries.planning.reference import Reference
 from zoolens.findings.queries.planning.view import Values, View
 
 _BLOCK: Final = 64  # candidates bounded at once
+# 0.9 less 0.87 is 0.030000000000000027: a loss of exactly 3 points would not be at most 3 points.
 _DIGITS: Final = 12
 ELSEWHERE: Final = "equivalence on other data"
 

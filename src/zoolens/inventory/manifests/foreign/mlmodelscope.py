@@ -136,7 +136,8 @@ def draft_from_mlmodelscope(text: str, path: Path) -> Manifest:
             assets=_assets(source.model, framework, path.parent, notes),
             attributes=_attributes(source),
             claims=_claims(source, path, notes),
-            description=_description(source, path, notes),  # last: the notes are complete
+            # Last: the notes are complete.
+            description=_description(source, path, notes),
         )
     except ValidationError as error:
         raise ManifestError(f"{path.name} describes an invalid model: {_what(error)}.") from error

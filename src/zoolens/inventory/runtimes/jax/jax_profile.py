@@ -88,6 +88,7 @@ def _read(data: Any) -> tuple[list[int], list[_Event]]:
                     marks.append(start)
                     continue
                 stats = dict(event.stats)
+                # A convolution goes on in other threads after its own event: without this one it would look cheap.
                 if event.name.startswith("end: "):
                     done[stats.get("_c")] = start + duration
                     continue

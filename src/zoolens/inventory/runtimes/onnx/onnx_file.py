@@ -199,6 +199,7 @@ def check_external(model: ModelFiles) -> None:
             f"{model.path().name} keeps its weights in {len(outside)} other files; at most one is supported.",
             hint="Save it again with all external data in one file.",
         )
+    # A file that is not listed has no digest: changed weights would be taken for the same model.
     listed = model.files.get("weights")
     if listed is None or listed != model.path().parent / outside[0]:
         raise ModelError(

@@ -59,7 +59,8 @@ class OnnxRuntime(Runtime):
     def load_library(self) -> Any:
         import onnxruntime
 
-        onnxruntime.set_default_logger_severity(4)  # what it would print is raised as well
+        # What it would print is raised as well.
+        onnxruntime.set_default_logger_severity(4)
         return onnxruntime
 
     def load(self, model: ModelFiles, options: Options) -> bytes | str:

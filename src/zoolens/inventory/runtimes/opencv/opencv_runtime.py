@@ -57,7 +57,8 @@ class OpenCv(Runtime):
     def load_library(self) -> Any:
         import cv2
 
-        cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # what it would print is raised as well
+        # What it would print is raised as well.
+        cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
         return cv2
 
     def load(self, model: ModelFiles, options: Options) -> Loaded:

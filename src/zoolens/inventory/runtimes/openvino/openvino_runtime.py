@@ -287,6 +287,7 @@ class _Request:
             self._take_tensors(shapes)
         for tensor, value in zip(self._tensors, values, strict=True):
             tensor.data[...] = value
+        # Without arguments: handing over arrays throws C++ exceptions inside OpenVINO (see the class).
         self.request.infer(share_outputs=True)
         return [self.request.get_output_tensor(i).data.copy() for i in range(self._outputs)]
 

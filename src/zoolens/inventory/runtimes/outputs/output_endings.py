@@ -104,7 +104,8 @@ class _Step(NamedTuple):
 def _ending(steps: Mapping[Any, _Step], tensor: str | int) -> Ending:
     for _ in range(len(steps)):
         step = steps.get(tensor)
-        if step is None or step.ending is not Ending.UNKNOWN or len(step.inputs) != 1:  # a sum of branches is no bias
+        # A sum of branches is no bias.
+        if step is None or step.ending is not Ending.UNKNOWN or len(step.inputs) != 1:
             return step.ending if step is not None else Ending.UNKNOWN
         (tensor,) = step.inputs
     return Ending.UNKNOWN

@@ -97,6 +97,7 @@ def check_name(path: Path, suffixes: tuple[str, ...], begins: bytes) -> None:
             hint="Name the file so, or correct the format in the manifest (keras or keras-h5).",
         )
     with open_regular(path) as file:
+        # What was checked as one format must not be read as the other.
         if file.read(len(begins)) != begins:
             raise ModelError(
                 f"{path.name} is not a {suffixes[0]} file: its first bytes do not match.", hint="Fetch it again."

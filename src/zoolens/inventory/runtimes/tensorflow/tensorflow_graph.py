@@ -128,6 +128,7 @@ def _check_unmentioned(meta: Any, functions: Mapping[str, Any], savers: set[str]
     nodes = {node.name: node for node in meta.graph_def.node}
     downstream = _downstream(nodes, {n for n, node in nodes.items() if node.op in SAVER or _mentions(node, savers)})
     for saver in savers:
+        # Grappler swaps functions that say they implement the same interface (api_implements).
         if saver.encode() in objects or functions[saver].attr.get("api_implements") is not None:
             raise refused(name, f"the function {saver[:80]!r}, which saves or restores files", _HINT)
     for function in functions.values():

@@ -121,5 +121,6 @@ def clean_samples(elapsed_ns: NDArray[np.int64], waiting: Waiting) -> NDArray[np
 
     A wake-up on an idle core also counts a few microseconds of waiting, hence the floor.
     """
+    # 5 µs: the kernel counts a wake-up on an idle core as up to that much waiting.
     allowance = np.maximum(elapsed_ns * 0.01, 5_000)
     return np.asarray(waiting.delay_ns <= allowance)

@@ -103,6 +103,8 @@ def _ends_with_index(file: BinaryIO, archive: zipfile.ZipFile) -> bool:
     if end >= _LOCATOR_64.size + _END_64.size:
         file.seek(end - _LOCATOR_64.size)
         locator = _LOCATOR_64.unpack(file.read(_LOCATOR_64.size))
+        # torch follows the locator of a large archive, Python takes the record that stands before it: both must be the
+        # same.
         if locator[0] == b"PK\x06\x07":
             end -= _LOCATOR_64.size + _END_64.size
             file.seek(end)

@@ -57,7 +57,8 @@ class Observer(ABC):
 def capture_points(observer: Observer, example: Sequence[Any], larger: Sequence[Any]) -> tuple[CapturePoint, ...]:
     """The points of a model, by an example and one of a larger batch: dimensions that follow the batch are free."""
     first = last = observer.run(example, None)[1]
-    with suppress(Exception):  # a model may fix its batch size
+    # A model may fix its batch size.
+    with suppress(Exception):
         last = observer.run(larger, None)[1]
     return tuple(
         CapturePoint(

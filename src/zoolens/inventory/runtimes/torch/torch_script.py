@@ -87,6 +87,7 @@ class _Code:
 
     def _parsed(self, content: bytes) -> ast.Module:
         """The text as Python reads it, where torch's own reader cannot read it otherwise."""
+        # Where the two readers might see different code, the text that we judge would not be the one that runs.
         if re.search(rb"[^\x20-\x7e\n]|\\\n", content):
             raise self._refuse("code with other characters than printable ASCII")
         text = content.decode("ascii")
