@@ -209,7 +209,7 @@ class Store(Database):
         last = self.newest().change
         query = select(change.run_id).where(change.seq > mark).distinct()
         rows = self.read(lambda connection: connection.execute(query).all()) if last > mark else []
-        # Transactions in PostgreSQL may end in another order than their changes were numbered: the last are asked again.
+        # Transactions of PostgreSQL may end in another order than their changes were numbered: ask for the last again.
         seen = last if self.orders_changes else max(0, last - CHANGES_AGAIN)
         return seen, [str(row.run_id) for row in rows]
 

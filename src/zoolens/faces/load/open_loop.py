@@ -54,6 +54,8 @@ async def _send_all(exchanger: Exchanger, arrivals: Arrivals, slots: asyncio.Sem
     under_way: set[asyncio.Task[None]] = set()
     reported_at = 0.0
     for row, at in enumerate(arrivals.times.tolist()):
+        # By the schedule, not after the answer before: a server that stands still once would otherwise make one slow
+        # request instead of dozens (coordinated omission).
         await asyncio.sleep(max(exchanger.start + at - time.perf_counter(), 0.0))
         task = asyncio.create_task(exchange(row))
         under_way.add(task)

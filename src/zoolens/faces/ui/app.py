@@ -167,6 +167,7 @@ def _query(endpoint: Endpoint, request: Request, content: bytes, lists: set[str]
 
 
 def _json_object(request: Request, content: bytes) -> dict[str, Any]:
+    # A page of another site can send forms and plain text without asking first, but not this type.
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise RequestError("The body must be JSON: send Content-Type: application/json.", status=415)
     try:

@@ -89,7 +89,7 @@ def choose(zoos: Collection[str], archs: Collection[str]) -> tuple[dict[str, lis
     listings = [listing(zoo=zoo) for zoo in named if not zoos or zoo in zoos]
     notes = [note for listed in listings for note in listed.notes]
     if zoos and (absent := next((listed for listed in listings if listed.notes and not listed.entries), None)):
-        # What was asked for by name is not left out with a note.
+        # What was asked for by name is not left out with a note: a gate over nothing would always pass.
         raise ZoolensError(absent.notes[0])
     by_architecture = members(entry for listed in listings for entry in listed.entries)
     return {name: by_architecture[name] for name in by_architecture if name in wanted}, notes

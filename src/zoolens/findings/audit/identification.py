@@ -165,6 +165,7 @@ def _called(scored: Scored, claimed: Sequence[str]) -> str:
     if best < NEAR:
         return ""
     peers = [network for score, network in scored if score == best]
+    # The paper decides: onnx:light/squeezenet is listed as a SqueezeNet 1.0 and equals 1.1.
     papers = [network.architecture for network in peers if network.zoo == PAPER]
     named = [network.architecture for network in peers if network.architecture] or [network.name for network in peers]
     agreeing = [id_ for id_ in (papers or named) if any(covers(one, id_) for one in claimed)]

@@ -176,6 +176,7 @@ def equiv(
     first, second = run_text(a), run_text(b)
     with borrowed_store(store, must_exist=data is None) as opened:
         pairs = measured_pairs(opened, first, second, where, runtime, progress)
+        # The same name twice means another runtime: without one a gate would pass, and nothing would be compared.
         if first == second and not is_run(first) and all(run_a.id == run_b.id for run_a, run_b in pairs):
             raise ZoolensError(
                 f"{first} has one run on {pairs[0][0].dataset.name}, in {pairs[0][0].stack.runtime}, and a run "

@@ -153,6 +153,7 @@ class ModelPair:
     def add(self, answered: Classes, others: Classes, ticket: float) -> None:
         self.compared_requests += 1
         agree = (answered == others) & (answered >= 0)
+        # Once for each request: 64 frames of one video are one disagreement, not 64 independent ones.
         self._agreement.add(2 * float(agree.mean()) - 1, ticket)
 
     def add_labels(self, answered: Classes, others: Classes, labels: Classes, ticket: float) -> None:

@@ -71,6 +71,8 @@ class Shadow:
     def drawn(self, share: float) -> float | None:
         """The ticket of a request that is among the share that is asked; None for all others."""
         number = self._chance.random()
+        # The ticket stays with the question: when the share is halved later, all that is left had the same chance,
+        # whenever it came.
         return number / share if number < share else None
 
     def offer(self, question: Question) -> None:

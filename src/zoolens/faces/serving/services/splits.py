@@ -31,6 +31,8 @@ def split_rung(name: str, service: Service, arms: Mapping[str, int], request: In
 
 def hashed_share(service: str, key: str) -> float:
     """A number from 0 to 1 that is always the same for the same key."""
+    # Not Python's hash(), which differs from process to process: all servers of a service must agree, also after an
+    # update.
     digest = hashlib.blake2b(f"{service}\0{key}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big") / _HASHES
 
