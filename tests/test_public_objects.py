@@ -57,3 +57,26 @@ def test_entries_are_found_by_their_text_again(home, fake_model):
 def entry_files():
     entry = zoolens.find_model("demo:lenet-wide")
     return [entry.folder / file.location for asset in entry.manifest.assets for file in asset.files]
+
+
+def test_texts_stand_for_paths_in_port_too(tmp_path):
+    """Each is refused for what it names, and not for being a text."""
+    network = f"{tmp_path}/nowhere.py:net"
+    with pytest.raises(zoolens.ZoolensError, match="There is no folder"):
+        zoolens.port.move_weights(network, network, ["4"], f"{tmp_path}/absent/b.safetensors")
+    with pytest.raises(zoolens.ZoolensError, match="is no Python file"):
+        zoolens.port.scaffold(network, ["4"], "keras", out=f"{tmp_path}/port.txt")
+    (tmp_path / "file").write_text("mine")
+    with (
+        pytest.raises(zoolens.ZoolensError, match="is a file"),
+        zoolens.port.record([], ["4"], epochs=1, folder=f"{tmp_path}/file"),
+    ):
+        pass
+    with pytest.raises(zoolens.ZoolensError, match="is a folder"):
+        zoolens.port.train(network, network, ["4"], store=str(tmp_path))
+
+
+def test_a_long_text_in_the_place_of_a_name_is_cut():
+    with pytest.raises(zoolens.ZoolensError) as caught:
+        zoolens.models(zoo="x" * 5000)
+    assert len(str(caught.value)) < 600

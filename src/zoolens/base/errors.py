@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Final
+
+_LONGEST_NAME: Final = 200  # characters; a whole file may be given in the place of its name
 
 
 def close_names(name: str, known: Iterable[str]) -> list[str]:
@@ -40,7 +43,8 @@ class UnknownName(ZoolensError):
             hint = f"Did you mean {' or '.join(close)}?"
         elif hint is None and names:
             hint = f"Known: {', '.join(names[:12])}{', …' if len(names) > 12 else ''}."
-        super().__init__(f"There is no {kind} named {name!r}.", hint=hint)
+        shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+        super().__init__(f"There is no {kind} named {shown!r}.", hint=hint)
 
 
 class WrongArgument(ZoolensError, TypeError):

@@ -81,7 +81,8 @@ def accepted(value: object, kind: Annotation) -> bool:
         return value is None
     origin = _origin(kind)
     if origin is typing.Literal:
-        return value in typing.get_args(kind)
+        # Not `in`: an array compared with a text has no truth value.
+        return any(isinstance(value, type(one)) and value == one for one in typing.get_args(kind))
     if origin in (typing.Union, types.UnionType):
         return any(accepted(value, one) for one in typing.get_args(kind))
     if isinstance(origin, type):

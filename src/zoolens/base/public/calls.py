@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import inspect
+import numbers
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import ParamSpec, TypeVar
@@ -29,9 +30,10 @@ def public_call(function: Callable[P, R], package: str, name: str) -> Callable[P
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         given = _bound(signature, shown_name, args, kwargs)
         _check(function, shown_name, given)
+        given.arguments.update({name: _plain_number(value) for name, value in given.arguments.items()})
         with _names_of_files(shown_name):
             if not _tells_progress(function) or given.arguments.get(_PROGRESS) is not None:
-                return function(*args, **kwargs)
+                return function(*given.args, **given.kwargs)
             with watched() or nullcontext() as bars:
                 # Not kwargs[_PROGRESS]: a None that was passed by position would then be given twice.
                 given.arguments[_PROGRESS] = bars
@@ -91,6 +93,15 @@ def _check(function: Callable[..., object], name: str, given: inspect.BoundArgum
             raise WrongArgument(f"{name}: {argument} must be {type_words(expected)}; got {value_words(value)}.")
         if isinstance(value, str) and not _is_plain(value):
             raise WrongArgument(f"{name}: {argument} has characters that no name can have; got {value_words(value)}.")
+
+
+def _plain_number(value: object) -> object:
+    """Returns numpy's numbers as Python's, which functions ask for with `isinstance`; all else as it is."""
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) else value
 
 
 def _is_plain(text: str) -> bool:

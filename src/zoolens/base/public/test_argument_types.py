@@ -24,7 +24,7 @@ from zoolens.base.public.argument_types import accepted, argument_types, type_wo
         (Mapping[str, int], [{"a": 1}, {}], [{"a": "b"}, {1: 1}, [("a", 1)]]),
         (tuple[str, str], [("a", "b")], [("a",), ("a", "b", "c"), ["a", "b"], ("a", 1)]),
         (tuple[int, ...], [(), (1, 2)], [(1, "2"), [1]]),
-        (Literal["a", "b"], ["a"], ["c", None]),
+        (Literal["a", "b"], ["a"], ["c", None, np.zeros(3)]),
         (Callable[[int], int], [abs, lambda x: x], ["abs", 3]),
         (Progress, [Silent()], [True, "bar", print]),
         (Any, [None, 3, object()], []),

@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 import zoolens
@@ -51,6 +52,15 @@ def test_a_wrong_call_is_one_sentence(args, kwargs, sentence):
     assert isinstance(caught.value, ZoolensError)
     assert isinstance(caught.value, TypeError)  # as Python's own refusals are
     assert caught.value.__cause__ is None
+
+
+def test_numbers_of_numpy_reach_the_function_as_those_of_python():
+    def sized(size: int, share: float = 0.5, *more: object) -> object:
+        return [type(value) for value in (size, share, *more)]
+
+    public = public_call(sized, "zoolens.place", "sized")
+    assert public(np.int64(2), np.float32(0.25), "x") == [int, float, str]
+    assert public(2, share=1) == [int, int]
 
 
 @pytest.mark.parametrize("model", ["a\0b", "\ud800"])

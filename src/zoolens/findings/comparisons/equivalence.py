@@ -170,7 +170,7 @@ def equiv(
     """
     if bound not in BOUNDS:
         raise UnknownName("bound", bound, BOUNDS)
-    if not 0 < confidence < 1:
+    if not 0 < 1 - confidence < 1:  # of 1e-300 nothing is left beside 1
         raise ZoolensError(f"A confidence of {confidence:g} makes no sense.", hint="Give a number such as 0.95.")
     where = None if data is None else whole_data(data)
     first, second = run_text(a), run_text(b)

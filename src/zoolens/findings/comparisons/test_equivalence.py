@@ -55,8 +55,9 @@ def test_bounds_widen_with_confidence_and_can_be_left_out(store):
     assert (off.guaranteed, off.on[0].bounds, off.agreement) == (None, None, 0.95)
     with pytest.raises(UnknownName):
         equiv("a", "b", store=store, bound="spectral")
-    with pytest.raises(ZoolensError, match="confidence"):
-        equiv("a", "b", store=store, confidence=95)
+    for confidence in (95, 1e-300):
+        with pytest.raises(ZoolensError, match="confidence"):
+            equiv("a", "b", store=store, confidence=confidence)
 
 
 def test_copies_of_inputs_are_told_since_bounds_count_each(store):

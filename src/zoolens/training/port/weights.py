@@ -46,9 +46,9 @@ def move_weights(
     a: str | Any,
     b: str | Any,
     inputs: Sequence[str],
-    out: Path,
+    out: Path | str,
     *,
-    checkpoint: Path | None = None,
+    checkpoint: Path | str | None = None,
     chosen: Mapping[str, str] | None = None,
     unproved: bool = False,
     timeout: float = TIMEOUT,
@@ -58,6 +58,7 @@ def move_weights(
     A has the weights that its function returned, or those of `checkpoint`. Nothing is written unless both networks give
     equal answers, or `unproved` says that it may be. A ModelError asks for what cannot be known.
     """
+    out, checkpoint = Path(out), None if checkpoint is None else Path(checkpoint)
     for path in (checkpoint, out):
         if path is not None:
             _check_suffix(path)

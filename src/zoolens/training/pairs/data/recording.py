@@ -57,7 +57,7 @@ def record(
     order: ChannelOrder | None = None,
     epoch_steps: int | None = None,
     augmentation: str = "none",
-    folder: Path | None = None,
+    folder: Path | str | None = None,
     limit: int = LIMIT,
     timeout: float = TIMEOUT,
     progress: Progress | None = None,
@@ -68,7 +68,7 @@ def record(
     shapes = [InputShape.parse(given) if isinstance(given, str) else given for given in inputs]
     plan = RecordingPlan(epochs, seeds, batch_size, epoch_steps, augmentation)
     request = StreamRequest(data, shapes, plan, test_data, order, limit, timeout)
-    with recorded(request, folder, progress) as stream:
+    with recorded(request, None if folder is None else Path(folder), progress) as stream:
         yield stream
 
 

@@ -48,8 +48,8 @@ def scaffold(
     inputs: Sequence[str],
     to: str,
     *,
-    out: Path | None = None,
-    weights: Path | None = None,
+    out: Path | str | None = None,
+    weights: Path | str | None = None,
     force: bool = False,
     timeout: float = TIMEOUT,
 ) -> Scaffold:
@@ -59,7 +59,8 @@ def scaffold(
     file, by default named after the source and the framework. `weights`: where the draft's weights go. No file is
     replaced unless `force` says so.
     """
-    path = _path(side, to, out)
+    path = _path(side, to, None if out is None else Path(out))
+    weights = None if weights is None else Path(weights)
     _check_files(path, weights, to, force=force)
     shapes = tuple(InputShape.parse(text) for text in inputs)
     with open_side(side, shapes, "A", timeout=timeout) as source:
@@ -98,7 +99,7 @@ def _path(side: str | Any, to: str, out: Path | None) -> Path:
             raise ZoolensError(f"{out.name} is no Python file.", hint="End its name in .py.")
         return out
     if not isinstance(side, str):
-        raise ZoolensError("A draft of a live network needs a file to be written to.", hint="Give out=Path(…).")
+        raise ZoolensError("A draft of a live network needs a file to be written to.", hint='Give out="port.py".')
     name = SideName.parse(side)
     stem = Path(name.code).stem if name.code.endswith(".py") else name.code.rpartition(".")[2]
     function = [] if name.function == FUNCTION else [name.function]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from zoolens.base.errors import ModelError, StoreError, ZoolensError
 from zoolens.base.present.results import Result
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.statistics.seeds import SeedNoise, seed_noise
-from zoolens.base.store.store import Store
+from zoolens.base.store.store import Store, borrowed_store
 from zoolens.base.verdicts import Coverage, Verdict, combined, judged
 from zoolens.training.pairs.data.opening import BATCH, DataChoice, OpenData, Pipelines, opened_pipelines
 from zoolens.training.pairs.data.sources import BatchSource
@@ -117,7 +118,7 @@ def train(
     augmentation: str = "none",
     order: ChannelOrder | None = None,
     epoch_steps: int | None = None,
-    record: Path | None = None,
+    record: Path | str | None = None,
     record_limit: int = LIMIT,
     epochs: int = 1,
     most_steps: int | None = None,
@@ -127,7 +128,7 @@ def train(
     chosen: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
     device: Device = "cpu",
-    store: Store | None = None,
+    store: Store | str | Path | None = None,
     progress: Progress | None = None,
     data_b: str | Any = None,
     train_on: Literal["a", "own"] = "a",
@@ -140,7 +141,8 @@ def train(
     that follow. `own_init`: each side keeps the weights that it draws itself. `store`: where seeds that are done are
     kept and looked for; only sides that are named can be kept.
     """
-    choice = DataChoice(data, test_data, batch, augmentation, limits, order, epoch_steps, record, record_limit)
+    kept_in = None if record is None else Path(record)
+    choice = DataChoice(data, test_data, batch, augmentation, limits, order, epoch_steps, kept_in, record_limit)
     request = TrainingRequest(
         a,
         b,
@@ -151,7 +153,8 @@ def train(
         own_init,
         PairOptions(dict(chosen or {}), timeout, device),
     )
-    return train_pair(request, store=store, progress=progress)
+    with nullcontext() if store is None else borrowed_store(store) as opened:
+        return train_pair(request, store=opened, progress=progress)
 
 
 def train_pair(
