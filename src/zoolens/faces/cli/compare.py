@@ -11,7 +11,7 @@ from zoolens.base.present.terminal import echo_json, make_console, plain, print_
 from zoolens.base.verdicts import enforce
 from zoolens.faces.cli.options import json_option, wide_option
 from zoolens.faces.cli.stores import store_option
-from zoolens.findings.comparisons.wording import agreement_words
+from zoolens.findings.comparisons.wording import agreement_words, uncompared_words
 
 if TYPE_CHECKING:
     from zoolens.findings.comparisons.compare import AnswerComparison, Report
@@ -83,8 +83,7 @@ def print_report(report: Report, shown: int) -> None:
     for change in report.vectors:
         _print_vectors(console, change)
     if report.uncompared:
-        names = plain(", ".join(report.uncompared))
-        console.print(f"Not compared: {names} (a further output of classes, or one without a partner like it).")
+        console.print(plain(uncompared_words(report.uncompared)))
     elif not report.answers and not report.vectors:
         console.print("Answers: none to compare (one of the runs was measured with --no-accuracy).")
     _print_figures(console, report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from zoolens.base.present.figures import count, disturbed_mark, figure, network_mark, stack_label, with_interval
@@ -74,18 +74,9 @@ def print_json(store: Store, outcomes: Sequence[Outcome], _: Sequence[int]) -> N
 
 
 def _as_data(store: Store, outcome: Outcome) -> dict[str, Any]:
-    run = outcome.run
-    data: dict[str, Any] = {
-        "title": outcome.title,
-        "measured": outcome.measured,
-        "kept": outcome.kept,
-        "errors": outcome.errors,
-        "warnings": outcome.warnings,
-        "notes": outcome.notes,
-        "skipped": outcome.skipped,
-        "guessed": outcome.guessed,
-    }
-    if run is not None:
+    data = asdict(replace(outcome, run=None))
+    del data["run"]
+    if (run := outcome.run) is not None:
         data |= {
             "run": run.id,
             "model": run.ref,

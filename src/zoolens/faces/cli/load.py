@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -334,7 +334,7 @@ def _run_scenario(chosen: LoadOptions, name: str) -> bool:
     scenario = Scenario(name, chosen.seconds, chosen.rate, chosen.deadline, chosen.seed)
     result = run_scenario(chosen.url, scenario, model=chosen.model, inputs=chosen.inputs(), folder=chosen.report)
     if chosen.as_json:
-        echo_json(result.as_data())
+        echo_json(asdict(result))
         return result.valid
     console = make_console()
     console.print(f"[bold]MLPerf {plain(result.scenario)}[/]: {'VALID' if result.valid else 'INVALID'}")

@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,18 +62,9 @@ class ScenarioResult:
 
     scenario: str
     valid: bool
+    failures: dict[str, int]  # requests that got no answer, by kind
+    notes: tuple[str, ...]
     summary: dict[str, str]  # what the load generator wrote, by name
-    failures: dict[str, int] = field(default_factory=dict)  # requests that got no answer, by kind
-    notes: tuple[str, ...] = ()
-
-    def as_data(self) -> dict[str, Any]:
-        return {
-            "scenario": self.scenario,
-            "valid": self.valid,
-            "failures": self.failures,
-            "notes": list(self.notes),
-            "summary": self.summary,
-        }
 
 
 def run_scenario(
@@ -107,7 +98,7 @@ def run_scenario(
         notes.append(f"{carrier.held:,} requests waited until one of {_AT_ONCE} connections was free.")
     notes.append("This is not an MLPerf submission: its rules ask for fixed data, longer runs and an accuracy run.")
     valid = summary.get("Result is") == "VALID" and not carrier.failures and not held_back
-    return ScenarioResult(scenario.name, valid, summary, dict(carrier.failures), tuple(notes))
+    return ScenarioResult(scenario.name, valid, dict(carrier.failures), tuple(notes), summary)
 
 
 def _too_short(scenario: str, summary: Mapping[str, str]) -> bool:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from zoolens.base.errors import DatasetError, StoreError, ZoolensError
+from zoolens.base.errors import DatasetError, StoreError
 from zoolens.base.store.records import Run, RunKind
 from zoolens.base.store.store import Store
-from zoolens.findings.measure.answers import answering_stage, answers_table, has_answers, predictions_of
+from zoolens.findings.measure.answers import answering_stage, answers_table, has_answers, predictions_of, unfinished
 from zoolens.findings.measure.class_order import data_classes, stored_translation
 from zoolens.findings.measure.predictions import Predictions, numbers, renumbered
 from zoolens.inventory.datasets.opening import absolute_spec
@@ -37,10 +37,7 @@ def signature_of(store: Store, run: Run) -> Signature:
     """What a run answered; refused where it has not answered every input."""
     state = store.stages(run.id).get(answering_stage(run))
     if state is None or not state.done:
-        raise ZoolensError(
-            f"Run {run.id[:8]} ({run.ref}) has no finished predictions.",
-            hint="Run the same `zoolens eval` again to finish it.",
-        )
+        raise unfinished(run)
     table = answers_table(store, run)
     _check_rows(table, run)
     return Signature(**vars(predictions_of(table, run)), run=run)

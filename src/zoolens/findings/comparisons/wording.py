@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 
 def changed_file_note(ref: str, run_id: str) -> str:
     """Says that what a run answered is not what the model answers now."""
     return f"The file of {ref} has changed since it was measured in run {run_id[:8]}: `zoolens eval` it again."
+
+
+def uncompared_words(outputs: Sequence[str]) -> str:
+    names = ", ".join(outputs)
+    return f"Not compared: {names} (a further output of classes, or one without a partner like it)."
 
 
 class Agreement(Protocol):

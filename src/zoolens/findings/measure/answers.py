@@ -49,6 +49,12 @@ def has_answers(run: Run) -> bool:
     return run.stages.get(answering_stage(run)) == DONE
 
 
+def unfinished(run: Run) -> ZoolensError:
+    """The refusal of a run that has not answered every input."""
+    words = f"Run {run.id[:8]} ({run.ref}) has no finished predictions."
+    return ZoolensError(words, hint="Run the same `zoolens eval` again to finish it.")
+
+
 def answers_table(store: Store, run: Run) -> pa.Table:
     """One row an input: `index`, `input` and `label`, then the columns of every output (see `predictions.schema`). A
     training has the column `top` with one class, and none of the columns about scores."""
@@ -70,10 +76,7 @@ def predictions_of(table: pa.Table, run: Run, classes: tuple[str, ...] | None = 
 def judged_predictions(store: Store, run: Run) -> Predictions:
     """What a finished run answered, with classes in the dataset's order and under the data's names."""
     if not has_answers(run):
-        raise ZoolensError(
-            f"Run {run.id[:8]} ({run.ref}) has no finished predictions.",
-            hint="Run the same `zoolens eval` again to finish it.",
-        )
+        raise unfinished(run)
     return renumbered(run_predictions(store, run, data_classes(run)), stored_translation(run))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from zoolens.base.present.figures import NOTHING, figure, with_interval
@@ -172,12 +172,7 @@ def sentences(trace: Trace) -> Iterator[str]:
             f"{trace.runtime} reports how long each layer took and not when it began: on a timeline they are laid out "
             "one behind the other."
         )
-    disturbed = [name for name, times in _all_timings(trace) if times.disturbed]
-    if disturbed:
-        yield (
-            f"Other processes disturbed all but a few repetitions ({', '.join(disturbed)}): these figures are of all "
-            "repetitions."
-        )
+    yield from disturbed_words(name for name, times in _all_timings(trace) if times.disturbed)
     if not trace.judged:
         yield "This kernel does not report whether other processes disturbed a repetition: all of them count."
     yield from _changed_load(trace)
@@ -203,6 +198,14 @@ def _changed_load(trace: Trace) -> Iterator[str]:
                 f"What observing the level {overhead.level} adds is not known: the observed calls took "
                 f"{figure(overhead.observed.median, 's')} and the others {figure(overhead.unobserved.median, 's')}."
             )
+
+
+def disturbed_words(names: Iterable[str]) -> Iterator[str]:
+    """What figures are of whose repetitions were nearly all disturbed; nothing where there are none."""
+    if disturbed := ", ".join(dict.fromkeys(names)):
+        yield (
+            f"Other processes disturbed all but a few repetitions ({disturbed}): these figures are of all repetitions."
+        )
 
 
 def _all_timings(trace: Trace) -> Iterator[tuple[str, Timing]]:

@@ -16,7 +16,7 @@ from zoolens.base.store.records import Run
 from zoolens.base.store.series import read_series
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.tracing.recorder import SERIES
-from zoolens.findings.tracing.report import indent, share_words, short_name, timing_words
+from zoolens.findings.tracing.report import disturbed_words, indent, share_words, short_name, timing_words
 from zoolens.findings.tracing.spans import USER
 from zoolens.findings.tracing.stored import find_trace
 from zoolens.findings.tracing.trace_layers import Timing, timing
@@ -119,11 +119,7 @@ def _rows(step: RecordedStep, depth: int) -> Iterator[tuple[Any, ...]]:
 def sentences(recorded: StoredRecording) -> Iterator[str]:
     if not recorded.judged:
         yield "Whether other processes disturbed a step is not known: all of them count."
-    if disturbed := list(dict.fromkeys(step.name for step in _outermost_disturbed(recorded.step))):
-        yield (
-            f"Other processes disturbed all but a few repetitions ({', '.join(disturbed)}): these figures are of all "
-            "repetitions."
-        )
+    yield from disturbed_words(step.name for step in _outermost_disturbed(recorded.step))
     if _crowded(recorded.step):
         yield "Shares of more than 100 % are of steps that ran at the same time, in several threads or tasks."
     if recorded.adopted:

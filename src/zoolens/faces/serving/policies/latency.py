@@ -22,7 +22,7 @@ from pydantic import Field
 from zoolens.faces.serving.amounts import Seconds, Share
 from zoolens.faces.serving.contracts.ladder import Ladder
 from zoolens.faces.serving.policies.batch_times import BatchTimes
-from zoolens.faces.serving.policies.policy import Choice, Policy, Situation
+from zoolens.faces.serving.policies.policy import PINNED, Choice, Policy, Situation
 from zoolens.faces.serving.policies.policy_settings import Settings, read_settings
 
 _SHORTEST_WAIT: Final = 0.25  # times `hold`: how long it stays down at least
@@ -237,7 +237,7 @@ class Latency(Policy):
         planned = (self._planned(rung, usable, situation) for rung in usable)
         keeping = next((batch for batch in planned if self._keeps(batch)), None)
         batch = keeping or self._nearest(usable, situation)
-        return Choice(batch.rung, "The client pinned a model or set a minimum equivalence.", batch=batch.size)
+        return Choice(batch.rung, PINNED, batch=batch.size)
 
     def _remember(self, before: int, batch: _Batch) -> None:
         weight = min(1.0, batch.size / _MEMORY)

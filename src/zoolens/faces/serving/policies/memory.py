@@ -14,7 +14,7 @@ from pydantic import Field
 
 from zoolens.faces.serving.amounts import Bytes, Seconds, Share
 from zoolens.faces.serving.contracts.ladder import Ladder
-from zoolens.faces.serving.policies.policy import Choice, Policy, Situation
+from zoolens.faces.serving.policies.policy import LOADING, PINNED, Choice, Policy, Situation
 from zoolens.faces.serving.policies.policy_settings import Settings, read_settings
 
 
@@ -44,10 +44,7 @@ class Memory(Policy):
             self._level = wanted
         if wanted in situation.loaded & situation.allowed:
             return Choice(wanted, reason, self._spare(wanted, limit, situation))
-        if wanted in situation.allowed:
-            reason = f"{reason} It is being loaded; until then another one answers."
-        else:
-            reason = "The client pinned a model or set a minimum equivalence."
+        reason = f"{reason} {LOADING}" if wanted in situation.allowed else PINNED
         return Choice(self._until_loaded(limit, situation), reason, (wanted,))
 
     def _limit(self, situation: Situation) -> int | None:

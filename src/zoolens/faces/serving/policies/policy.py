@@ -9,9 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from zoolens.faces.serving.contracts.ladder import Ladder
+
+# Reasons of choices that every policy comes to
+PINNED: Final = "The client pinned a model or set a minimum equivalence."
+LOADING: Final = "It is being loaded; until then another one answers."
 
 
 @dataclass(frozen=True)

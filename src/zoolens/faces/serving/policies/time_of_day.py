@@ -22,7 +22,7 @@ from pydantic import Field, field_validator, model_validator
 from zoolens.base.errors import ZoolensError
 from zoolens.faces.serving.amounts import Seconds, Share
 from zoolens.faces.serving.contracts.ladder import Ladder
-from zoolens.faces.serving.policies.policy import Choice, Policy, Situation
+from zoolens.faces.serving.policies.policy import LOADING, PINNED, Choice, Policy, Situation
 from zoolens.faces.serving.policies.policy_settings import Settings, read_settings
 
 ENERGY: Final = "energy"  # joules for one input, in the figures of a tier
@@ -133,8 +133,8 @@ class TimeOfDay(Policy):
             return Choice(wanted, reason)
         if wanted in situation.allowed:
             nearest = min(usable, key=lambda rung: (abs(rung - wanted), rung))
-            return Choice(nearest, f"{reason} It is being loaded; until then another one answers.", (wanted,))
-        return Choice(usable[0], "The client pinned a model or set a minimum equivalence.")
+            return Choice(nearest, f"{reason} {LOADING}", (wanted,))
+        return Choice(usable[0], PINNED)
 
     def _held(self, wanted: int, reason: str, now: float) -> tuple[int, str]:
         """Go down at once, and up only when that has been right for some time."""

@@ -20,7 +20,7 @@ from zoolens.faces.ui.verdict_items import VerdictItem, verdict_item
 from zoolens.findings.comparisons.compare import ClassChange, FigurePair, Report, compare_runs, verdict_of_report
 from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart
 from zoolens.findings.comparisons.report_page import UNJUDGED, change_words, tiles, unchecked_sides, verdict
-from zoolens.findings.comparisons.wording import agreement_words
+from zoolens.findings.comparisons.wording import agreement_words, uncompared_words
 
 _LONGEST: Final = 200  # letters of a run's name
 _MOST_CLASSES: Final = 50
@@ -205,10 +205,7 @@ def _notes(report: Report) -> Iterator[str]:
                 f"B − A is in [{low:+.4f}, {high:+.4f}]."
             )
     if report.uncompared:
-        yield (
-            f"Not compared: {', '.join(report.uncompared)} (a further output of classes, or one without a partner like "
-            "it)."
-        )
+        yield uncompared_words(report.uncompared)
 
 
 # --- what a job found out about the two

@@ -17,7 +17,7 @@ from zoolens.base.store.records import GUESSED, MEASURED_KINDS, WITH_NETWORK, Ob
 from zoolens.base.store.run_columns import RunState
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.faces.ui.context import Context
-from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, File, Paged, Query, RunName, Shown
+from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, File, Paged, Query, RowPage, RunName, Shown
 from zoolens.faces.ui.facets import FacetValue, facet_of
 from zoolens.faces.ui.page_figures import Figure, TileItem, figure_of, tile_items
 from zoolens.faces.ui.resources.runs import Fact, Pattern, RunItem, run_item
@@ -189,12 +189,9 @@ class ObservationItem(Answer):
     """Further facts about the observation, in words."""
 
 
-class ObservationPage(Answer):
+class ObservationPage(RowPage[ObservationItem]):
     """Some of the observations of a run."""
 
-    total: int
-    offset: int
-    rows: list[ObservationItem]
     metrics: list[FacetValue]
     """How many observations there are of each metric."""
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from zoolens.base.store.browsing import RunsWanted, TimeOrder, count_facets, page_of_runs
 from zoolens.base.store.records import Run, RunKind
 from zoolens.faces.ui.context import Context
-from zoolens.faces.ui.endpoint import Answer, Endpoint, File, Paged, Shown
+from zoolens.faces.ui.endpoint import Answer, Endpoint, File, Paged, RowPage, Shown
 from zoolens.faces.ui.facets import Facet, facet_of
 from zoolens.faces.ui.page_figures import TileItem
 from zoolens.faces.ui.resources.runs import Fact, Pattern
@@ -33,10 +33,7 @@ class TracesQuery(Paged):
     runtime: list[Pattern] = Field([], description="Names of runtimes, with * and ?.")
 
 
-class TraceList(Answer):
-    total: int
-    offset: int
-    rows: list[TraceItem]
+class TraceList(RowPage[TraceItem]):
     facets: list[Facet]
 
 

@@ -11,7 +11,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.findings.queries.language.bound_parser import keyword_bounds
 from zoolens.findings.queries.language.errors import QueryError
 from zoolens.findings.queries.language.identifiers import folded
-from zoolens.findings.queries.language.parser import MOST_MODELS, parse_condition, parse_orders
+from zoolens.findings.queries.language.parser import MOST_MODELS, NOTHING_ASKED, parse_condition, parse_orders
 from zoolens.findings.queries.language.quantities import quantity
 from zoolens.findings.queries.language.syntax import EQUIVALENCE, Condition, Order, Query
 
@@ -23,10 +23,8 @@ def with_keywords(query: Query, given: Mapping[str, Any], metrics: Mapping[str, 
     bounds = tuple(bound for metric, value in metrics.items() for bound in keyword_bounds(folded(metric), value))
     asked = replace(query, **fields, on=query.on + bounds) if fields or bounds else query
     if not (asked.reference or asked.task or asked.where or asked.on or asked.order):
-        raise ZoolensError(
-            "The query does not say what to look for.",
-            hint="Name a reference (CORR resnet50), a TASK, bounds (ON memory <= 200 MB), WHERE or ORDER BY.",
-        )
+        message, hint = NOTHING_ASKED
+        raise ZoolensError(message, hint=hint)
     return asked
 
 

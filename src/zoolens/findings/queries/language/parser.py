@@ -21,6 +21,10 @@ __all__ = ["QueryError", "error_about", "parse", "parse_bounds", "parse_conditio
 MOST_MODELS: Final = 1_000_000_000  # LIMIT
 _SYNONYMS: Final = {"LIKE": "CORR"}  # LIKE resnet50 reads better; the published word stays
 _NEEDED: Final = ("CORR", "TASK", "ON", "WHERE", "ORDER")
+NOTHING_ASKED: Final = (  # the sentence and the hint
+    "The query does not say what to look for.",
+    "Name a reference (CORR resnet50), a TASK, bounds (ON memory <= 200 MB), WHERE or ORDER BY.",
+)
 _ELSEWHERE: Final = {
     "FROM": "A zoo is chosen by WHERE zoo = 'name', probe data by DATA name.",
     "TOP": "Write LIMIT and the number at the end.",
@@ -92,8 +96,7 @@ def _read_query(cursor: Cursor) -> Query:
     if cursor.token.kind != "end":
         raise cursor.error("The query ended at the semicolon.", "Ask one query at a time.")
     if not seen.intersection(_NEEDED):
-        hint = "Name a reference (CORR resnet50), a TASK, bounds (ON memory <= 200 MB), WHERE or ORDER BY."
-        raise cursor.error("The query does not say what to look for.", hint)
+        raise cursor.error(*NOTHING_ASKED)
     return Query(**fields)
 
 
