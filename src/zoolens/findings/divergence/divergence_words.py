@@ -14,6 +14,7 @@ from zoolens.findings.divergence.divergence_answers import AnswerPair
 from zoolens.findings.divergence.divergence_causes import Cause, Kind, number
 from zoolens.findings.divergence.inspection import NOISY_RUNS, InspectedLayer, SideLayer
 from zoolens.findings.divergence.result import Divergence, LayerFacts
+from zoolens.findings.graph.diff.phrases import plural
 from zoolens.inventory.tasks.task import TOLERANCE
 
 FLOOR_IN_WORDS: Final = (
@@ -53,14 +54,17 @@ def headline(divergence: Divergence) -> str:
     if not proved:
         known = "" if divergence.verdict.known else "; whether that is a difference or rounding is not known"
         return f"{differ} ({count}), and no cause is proved{known}."
-    kinds = " and ".join(dict.fromkeys(cause.kind.value for cause in proved))
     rest = ", not all of it proved" if len(proved) < len(divergence.causes) else ""
-    return f"{differ} ({count}); the cause is {kinds}{rest}."
+    return f"{differ} ({count}); the cause is {_kinds(proved)}{rest}."
+
+
+def _kinds(causes: Sequence[Cause]) -> str:
+    return " and ".join(dict.fromkeys(cause.kind.value for cause in causes))
 
 
 def _only_in_files(divergence: Divergence) -> str:
     """The files are proved to say different things, which moves no layer or answer beyond rounding."""
-    kinds = " and ".join(dict.fromkeys(cause.kind.value for cause in divergence.causes if cause.proved))
+    kinds = _kinds([cause for cause in divergence.causes if cause.proved])
     return (
         f"The two files differ ({kinds}), which moves these answers by {number(divergence.relative_error)}, no more "
         f"than rounding may ({_floor(divergence)})."
@@ -94,7 +98,8 @@ def _no_difference(divergence: Divergence) -> str:
 def lines(divergence: Divergence) -> list[str]:
     """Return what was compared and found, sentence by sentence; `table` has the layers."""
     found = [*_on_answers(divergence), *_on_layers(divergence), *_on_causes(divergence), *divergence.notes]
-    found += divergence.tensors.sentences if divergence.tensors is not None else ()
+    if divergence.tensors is not None:
+        found += divergence.tensors.sentences
     return [*found, *coverage_lines(divergence)]
 
 
@@ -151,16 +156,17 @@ def _floor(divergence: Divergence) -> str:
 def _on_layers(divergence: Divergence) -> Iterator[str]:
     if not divergence.layers:
         return
-    both = sum(fact.layer.between is not None for fact in divergence.layers)
-    inputs = "1 input" if len(divergence.examined) == 1 else f"{len(divergence.examined)} inputs"
-    shown = "1 layer that both sides show" if both == 1 else f"{both} layers that both sides show"
-    count = f"{shown} and {len(divergence.layers) - both} that one shows, on {inputs}"
+    both = [fact for fact in divergence.layers if fact.layer.between is not None]
+    inputs = plural(len(divergence.examined), "input")
+    shown = f"{plural(len(both), 'layer')} that both sides show"
+    count = f"{shown} and {len(divergence.layers) - len(both)} that one shows, on {inputs}"
     if not both:
         yield f"No layer was compared: both sides show none that stands in the same place, on {inputs}."
     elif divergence.first is None:
         yield f"No layer is beyond the floor of rounding ({count})."
     else:
-        first, last = divergence.first, [fact for fact in divergence.layers if fact.layer.between is not None][-1]
+        first = divergence.first
+        last = both[-1]
         yield (
             f"First layer beyond rounding of those that both show: {first.label}, relative difference "
             f"{_error(first.layer)} (floor {number(first.layer.floor)}); at {last.label} it is "
@@ -182,7 +188,8 @@ def _on_causes(divergence: Divergence) -> Iterator[str]:
 def proof_in_words(cause: Cause) -> str:
     proof = cause.proof
     assert proof is not None
-    before, after = number(proof.before), number(proof.after)
+    before = number(proof.before)
+    after = number(proof.after)
     if proof.holds:
         gone = f"{100 * proof.removed:.4g} % of it is gone" if math.isfinite(proof.before) else "it is finite then"
         return f"Proof: {proof.words}: the difference goes from {before} to {after}; {gone} (floor {proof.floor:.1e})."
@@ -208,12 +215,16 @@ def _row(layer: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _alone(side: Mapping[str, Any] | None) -> str:
-    return "–" if side is None or side["local_why"] is None else _moved(side["local"], side["local_why"])
+    if side is None or side["local_why"] is None:
+        return "–"
+    return _moved(side["local"], side["local_why"])
 
 
 def _moved(error: float | None, why: str) -> str:
     """A deviation in words; in data an infinite one is None."""
-    return number(math.inf if error is None else error) if why == "value" else why
+    if why != "value":
+        return why
+    return number(math.inf if error is None else error)
 
 
 def _error(layer: InspectedLayer) -> str:
@@ -240,9 +251,7 @@ def _data(divergence: Divergence) -> dict[str, Any]:
         "a": divergence.a,
         "b": divergence.b,
         "data": divergence.data,
-        "origin": None
-        if divergence.origin is None
-        else {**asdict(divergence.origin), "fingerprint": divergence.fingerprint},
+        "origin": _origin(divergence),
         "differs": divergence.differs,
         "agrees": divergence.agrees,
         "verdict": headline(divergence),
@@ -285,6 +294,12 @@ def _data(divergence: Divergence) -> dict[str, Any]:
         "floor": FLOOR_IN_WORDS,
         "notes": divergence.notes,
     }
+
+
+def _origin(divergence: Divergence) -> dict[str, Any] | None:
+    if divergence.origin is None:
+        return None
+    return {**asdict(divergence.origin), "fingerprint": divergence.fingerprint}
 
 
 def _layer(fact: LayerFacts) -> dict[str, Any]:

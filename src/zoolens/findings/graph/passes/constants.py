@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
+from zoolens.findings.graph.ir.builder import SMALL
 from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, nested_tuples
 from zoolens.findings.graph.ir.vocabulary import ARITHMETIC, FIXED
 from zoolens.findings.graph.passes.editor import Editor, rewrite
@@ -18,7 +19,6 @@ from zoolens.findings.graph.reference.ops import OPERATIONS
 _BINARY: Final = ARITHMETIC | {"compare"}
 _ORDERED: Final = frozenset({"sub", "div", "pow", "compare"})
 _FOLDED: Final = frozenset(OPERATIONS) - {*FIXED, "unknown", "output_of", "recurrent", "input"}
-_SMALL: Final = 64  # numbers that are kept as an attribute rather than as weights
 
 
 def settle_leaves(graph: Graph) -> Graph:
@@ -42,7 +42,8 @@ def _scalar(node: Node, editor: Editor) -> Node | str:
         number = single_number(maker)
         if number is not None and other.shape == node.shape and other.op != "constant":
             kept = replace(node, inputs=(node.inputs[1 - place],))
-            return kept.with_attributes(scalar=number, reverse=True if place == 0 and node.op in _ORDERED else None)
+            is_reversed = place == 0 and node.op in _ORDERED
+            return kept.with_attributes(scalar=number, reverse=is_reversed or None)
     return node
 
 
@@ -63,11 +64,12 @@ def _fold(node: Node, editor: Editor) -> Node | str:
 
 def _folded(node: Node, makers: list[Node], editor: Editor) -> Node:
     learned = any(maker.op == "parameter" for maker in makers)
-    if prod(node.shape) > max(prod(maker.shape) for maker in makers):  # learned numbers are not made more
+    largest = max(prod(maker.shape) for maker in makers)
+    if prod(node.shape) > largest:  # as a leaf it would count as more learned numbers than the source has
         return node
     values = _computed(node, makers, editor)
     leaf = replace(node, op="parameter" if learned else "constant", inputs=(), attributes={}, axes="")
-    if not learned and values is not None and values.size <= _SMALL:
+    if not learned and values is not None and values.size <= SMALL:
         return replace(leaf.with_attributes(value=nested_tuples(values.tolist())), parameters=())
     key = f"{node.name}:folded"
     if node.op == "transpose" and len(node.shape) == 2 and learned and makers[0].parameters:
@@ -79,11 +81,14 @@ def _folded(node: Node, makers: list[Node], editor: Editor) -> Node:
 
 def _computed(node: Node, makers: list[Node], editor: Editor) -> Array | None:
     """The value, where the weights it needs are there."""
-    needed = [tensor.key for tensor in (*node.parameters, *(tensor for maker in makers for tensor in maker.parameters))]
-    weights = {key: values for key in needed if (values := editor.values(key)) is not None}
-    if len(weights) < len(set(needed)):
-        return None
     parts = tuple({maker.name: maker for maker in makers}.values())
+    weights: dict[str, Array] = {}
+    for part in (*parts, node):
+        for tensor in part.parameters:
+            values = editor.values(tensor.key)
+            if values is None:
+                return None
+            weights[tensor.key] = values
     try:
         return run(Graph(node.name, (*parts, node), (node.name,), weights), {})[node.name]
     except ModelError:

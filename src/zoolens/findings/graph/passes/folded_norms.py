@@ -94,26 +94,29 @@ def _number_into_layer(node: Node, editor: Editor) -> Node | str:
     def scaled(values: Array) -> Array:
         return np.asarray(values * number)
 
-    keys = {
-        tensor.role: editor.derived(f"{tensor.key}:{node.name}", scaled, tensor.key) for tensor in before.parameters
-    }
-    return editor.absorb(
-        replace(before, parameters=tuple(replace(one, key=keys[one.role]) for one in before.parameters))
-    )
+    parameters = []
+    for tensor in before.parameters:
+        key = editor.derived(f"{tensor.key}:{node.name}", scaled, tensor.key)
+        parameters.append(replace(tensor, key=key))
+    return editor.absorb(replace(before, parameters=tuple(parameters)))
 
 
 def scales_layer(node: Node, before: Node) -> bool:
     """Whether a number could be in the layer's weights; behind 0 nothing is left of them."""
-    number = float(node.get("scalar") or 0) if node.op == "mul" else 0.0
-    return number != 0 and isfinite(number) and before.op in ("conv", "dense") and not before.get("norm")
+    if node.op != "mul" or before.op not in ("conv", "dense") or before.get("norm"):
+        return False
+    number = float(node.get("scalar") or 0)
+    return number != 0 and isfinite(number)
 
 
 def _as_affine(node: Node, editor: Editor) -> Node | str:
     norm = [node.parameter(role) for role in ROLES]
     width = next(tensor.size for tensor in norm if tensor is not None)
-    scale, shift = _folded(norm, float(node.get("epsilon", 0.0)), width, node.name, editor)
+    epsilon = float(node.get("epsilon", 0.0))
+    scale, shift = _folded(norm, epsilon, width, node.name, editor)
     parameters = (Parameter("scale", (width,), scale), Parameter("shift", (width,), shift))
-    return replace(node, op="affine", attributes={"axis": min(1, len(node.shape) - 1)}, parameters=parameters)
+    channels = min(1, len(node.shape) - 1)
+    return replace(node, op="affine", attributes={"axis": channels}, parameters=parameters)
 
 
 def _folded(
@@ -129,6 +132,7 @@ def _folded(
     places = [position for position, tensor in enumerate((*norm, bias)) if tensor is not None]
 
     def full(values: Sequence[Array]) -> list[Array]:
+        # Without a variance the norm divides by 1, also once epsilon is added.
         filled = [np.full(width, default) for default in (1.0, 0.0, 0.0, 1.0 - epsilon, 0.0)]
         for place, value in zip(places, values, strict=True):
             filled[place] = np.asarray(value, float).reshape(-1)

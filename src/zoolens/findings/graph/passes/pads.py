@@ -38,9 +38,10 @@ def _conv(node: Node, editor: Editor) -> Node | str:
 def _avg_pool(node: Node, editor: Editor) -> Node | str:
     """The zeros of a pad node are in the mean, so its own padding may not be left out of it."""
     pad = _spatial_pad(node, editor)
-    if pad is None or pad.get("value", 0) != 0 or (any(node.get("pads") or ()) and not node.get("count_pad")):
+    if pad is None or pad.get("value", 0) != 0:
         return node
-    return _with_pads(node, pad).with_attributes(count_pad=True)
+    leaves_out_own = any(node.get("pads") or ()) and not node.get("count_pad")
+    return node if leaves_out_own else _with_pads(node, pad).with_attributes(count_pad=True)
 
 
 def _max_pool(never_negative: Mapping[str, bool], node: Node, editor: Editor) -> Node | str:
@@ -95,7 +96,8 @@ def never_negative(graph: Graph) -> dict[str, bool]:
     known: dict[str, bool] = {}
     for node in graph.nodes:
         if node.op == "clip":
-            known[node.name] = (node.get("low") if node.get("low") is not None else -inf) >= 0
+            low = node.get("low")
+            known[node.name] = low is not None and low >= 0
         elif node.op == "pad":
             known[node.name] = known[node.inputs[0]] and node.get("value", 0) >= 0
         elif node.op in _KEEPS_SIGN and node.get("scalar") is None:

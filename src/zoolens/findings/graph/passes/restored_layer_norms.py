@@ -23,14 +23,15 @@ def _normalisation(node: Node, editor: Editor) -> Node | str:
     pairs = [node.inputs, node.inputs[::-1]] if node.op == "mul" else [node.inputs]
     for x, factor in pairs:
         root = _root(factor, node.op == "mul", editor)
-        if root is not None:
-            radicand, floor = root
-            plain = (
-                (_layer_norm(node, x, radicand, editor) or _rms_norm(node, x, radicand, editor)) if not floor else None
-            )
-            named = plain or _l2_normalize(node, x, radicand, floor, editor)
-            if named is not None:
-                return named
+        if root is None:
+            continue
+        radicand, floor = root
+        named = None
+        if not floor:
+            named = _layer_norm(node, x, radicand, editor) or _rms_norm(node, x, radicand, editor)
+        named = named or _l2_normalize(node, x, radicand, floor, editor)
+        if named is not None:
+            return named
     return node
 
 
@@ -108,8 +109,7 @@ def _l2_normalize(node: Node, x: str, radicand: str, floor: float, editor: Edito
 
 def _squared(name: str, editor: Editor) -> str | None:
     node = editor.maker(name)
-    two = node.op == "pow" and not node.get("reverse") and isclose(node.get("scalar") or 0, 2, rel_tol=_CLOSE)
-    square = node.op == "square" or two
-    if square or (node.op == "mul" and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]):
-        return node.inputs[0]
-    return None
+    is_power = node.op == "pow" and not node.get("reverse")
+    is_second_power = is_power and isclose(node.get("scalar") or 0, 2, rel_tol=_CLOSE)
+    is_own_product = node.op == "mul" and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]
+    return node.inputs[0] if node.op == "square" or is_second_power or is_own_product else None
