@@ -287,7 +287,7 @@ export interface EvaluateJob {
 export interface ExplainJob {
   study: string;
   trial: string;
-  /** Two sides; none: those that are furthest apart. */
+  /** Two sides; none: those with the largest difference. */
   frameworks?: (string)[];
   /** Seeds; as many fresh ones verify. */
   replicates?: number;

@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """Compare A and B on the same inputs: accuracy (exact McNemar), answers, speed, size, environment.
 
-    A and B are models (a path or zoo:name, as they are now): their newest runs on the same data are compared, in the
+    A and B are models (a path or zoo:name, as they are now): their newest runs on the same dataset are compared, in the
     same runtime where there are such. Or runs: an id, a prefix of one, 'last' (what you evaluated last) or 'last~1'.
     """
     from zoolens.findings.comparisons.compare import as_data, compare

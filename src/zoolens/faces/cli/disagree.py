@@ -45,7 +45,7 @@ def command(
 ) -> None:
     """Inputs on which model A and its nearest equivalents do not all agree, the most contested first.
 
-    The nearest are those that answer most like A on the same data, among all that were measured on it.
+    The nearest are those that answer most like A on the same dataset, among all that were measured on it.
     """
     from zoolens.findings.comparisons.disagreements import as_csv, as_data, disagree
 

@@ -53,7 +53,7 @@ SHOWN = 12  # layers in the table, unless --all
 @trust_option
 @wide_option
 def command(a: str, b: str, **chosen: Any) -> None:
-    """Say at which layer A and B part on the same data, whether that is rounding or a fault, and what removes it.
+    """Say at which layer A and B diverge on the same dataset, whether that is rounding or a fault, and what removes it.
 
     A and B are MODEL@RUNTIME, with options behind a colon (MODEL@openvino:precision=float32,threads=1), or stored runs:
     an id, a prefix of one, 'last' or 'last~1'. Each cause is proved by changing the suspect and computing again; what

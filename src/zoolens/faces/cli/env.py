@@ -20,7 +20,7 @@ def command() -> None:
 @click.option("--output", "-o", type=OUT_FOLDER, default=None, help="Folder to write to.")
 @store_option("reads")
 def export(run: str, output: Path | None, store: str | None) -> None:
-    """Write the requirements lock and a Dockerfile that reproduce RUN's software stack."""
+    """Write the requirements lock and a Dockerfile that reproduce RUN's software environment."""
     from zoolens.base.store.store import open_store
     from zoolens.findings.measure.containers import write_stack
 

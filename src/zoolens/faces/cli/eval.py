@@ -81,7 +81,7 @@ def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ..
 @trust_option
 @wide_option
 def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
-    """Measure MODEL… on data: accuracy with intervals, latency, throughput, size, memory, cold start.
+    """Measure MODEL… on a dataset: accuracy with intervals, latency, throughput, size, memory, cold start.
 
     A MODEL is zoo:name (globs allowed: 'demo:*'), or the path of a model file or manifest. What is measured is kept:
     the same command again only does what is missing, also after Ctrl-C or a crash.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group(name="machine")
 def command() -> None:
-    """Say what this machine can do at its best."""
+    """Report this machine's peak performance."""
 
 
 @command.command()
@@ -31,7 +31,7 @@ def command() -> None:
 def peaks(threads: int | None, device: str, fresh: bool, store: str | None, as_json: bool) -> None:
     """Measure operations per second in each precision and bytes per second from caches and memory, once.
 
-    It takes half a minute and wants the machine for itself.
+    It takes half a minute and needs an idle machine.
     """
     from zoolens.findings.tracing.roofline.peaks import machine_peaks
 

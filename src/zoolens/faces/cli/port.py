@@ -118,8 +118,8 @@ def weights_command(
     The other way round, name the sides the other way round. What B has and A lacks is asked for unless it can be
     neutral (a bias of 0). Nothing is written where the answers differ, unless you say --unproved.
 
-    Exits with 0 if both answer alike, 1 if they do not, 2 if something cannot be built, read or written, 4 if it is not
-    known whether they answer alike.
+    Exits with 0 if both give the same answers, 1 if they do not, 2 if something cannot be built, read or written,
+    4 if it is not known whether they do.
     """
     from zoolens.training.port.port_words import moved_data, moved_lines
     from zoolens.training.port.weights import move_weights

@@ -139,12 +139,12 @@ def train_command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Train A and B side by side, and say whether they come out alike: my_torch.py:net my_keras.py:net --input 3x32x32.
+    """Train A and B side by side, and say whether their results agree: my_torch.py:net my_keras.py:net --input 3x32x32.
 
     Each function returns its network with an optimizer and a loss: (net, optimizer, loss), a compiled Keras model, or a
     dictionary with network, optimizer, loss, scheduler, clip_norm, precision and so on. Both get the same weights and
-    the same batches in the same order, once for each seed; the difference is told with its interval and whether it is
-    beyond seed noise.
+    the same batches in the same order, once for each seed; the difference is reported with its interval and whether it
+    is beyond seed noise.
 
     It may be interrupted: seeds that are done, and with --explain trainings, are kept in the store as trials of a
     study, and the same command goes on with the others, as long as your files, the data and the weights at the start

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @trust_option
 @wide_option
 def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
-    """Execute RUN again with the same model, data, runtime and options, and compare every figure with its interval.
+    """Execute RUN again with the same model, dataset, runtime and options, and compare every figure with its interval.
 
     Exits with 1 if an answer (not a timing) falls outside.
     """

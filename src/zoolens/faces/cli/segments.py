@@ -78,7 +78,7 @@ def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
     """List the segments that networks A and B have in common: parts with one value going in and one coming out.
 
     With --splice, B's segments replace A's: the stitched model is exported as ONNX, run on the data, and its
-    answers are held against A's. Segments are dropped until it answers alike within --within. Exits with 1 if no
+    answers are compared with A's. Segments are dropped until the two agree within --within. Exits with 1 if no
     stitched model does.
     """
     check_store(chosen["store"], "makes" if chosen["splice"] else "keeps")

@@ -2,7 +2,7 @@
 
 twins = zoolens.make_twins("demo:lenet-wide", "demo:lenet-wide-int8", data="demo", epsilon=0.01)
 
-The quality of a stitched model is measured: it is run on the data like any model, and its answers are held against
+The quality of a stitched model is measured: it is run on the data like any model, and its answers are compared with
 those of the reference. The order matters: parts of B in A make another network than parts of A in B.
 """
 

@@ -51,8 +51,8 @@ def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: 
     """Switch every semantic that two sides of a TRIAL have differently, one way and the other; share the gap out among
     them; then train again with the culprit fixed.
 
-    Without --with, the two sides that are furthest apart. All seeds are new ones: those of the trial and its replicates
-    may be why it was chosen, and would overstate the gap. It may be interrupted: the same command goes on.
+    Without --with, the two sides with the largest difference. All seeds are new ones: those of the trial and its
+    replicates may be why it was chosen, and would overstate the gap. It may be interrupted: the same command goes on.
     """
     from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store

@@ -62,7 +62,7 @@ def remove(study: str, store: str | None) -> None:
     "--all",
     "everything",
     is_flag=True,
-    help=f"Show all trials, not only the {TRIALS_SHOWN} whose sides are furthest apart.",
+    help=f"Show all trials, not only the {TRIALS_SHOWN} with the largest difference between their sides.",
 )
 @store_option("reads")
 @json_option
@@ -152,7 +152,7 @@ def _print_study(study: Study, everything: bool) -> None:
     ordered = sorted(study.trials, key=lambda trial: -1.0 if trial.delta is None else trial.delta, reverse=True)
     shown = study.trials if everything else tuple(ordered[:TRIALS_SHOWN])
     if len(shown) < len(study.trials):
-        click.echo(f"\nThe {len(shown)} that are furthest apart; --all shows every trial")
+        click.echo(f"\nThe {len(shown)} with the largest difference; --all shows every trial")
     else:
         click.echo()
     varied = study.hyperparameters

@@ -58,7 +58,7 @@ def _steps(_: click.Context, __: click.Parameter, value: str | None) -> tuple[in
 def train(recipe: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
     """Train RECIPE.yaml once with each framework, and compare: accuracy, curves, classes, answers.
 
-    What the store has is not trained again. With --replicates, noise is told from difference.
+    What the store has is not trained again. With --replicates, noise is distinguished from difference.
     """
     from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store

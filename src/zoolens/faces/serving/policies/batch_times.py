@@ -77,7 +77,7 @@ class BatchTimes:
         return known
 
     def is_observed(self, rung: int) -> bool:
-        """Whether its profile was ever held against a batch."""
+        """Whether its profile was ever compared with a batch."""
         return self._observed[rung]
 
     def profiled(self, rung: int, batch: int) -> float:

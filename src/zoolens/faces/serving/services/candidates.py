@@ -1,4 +1,4 @@
-"""One model that might answer for a service: found in the catalog, opened once, and held against the reference."""
+"""One model that might answer for a service: found in the catalog, opened once, and compared with the reference."""
 
 from __future__ import annotations
 

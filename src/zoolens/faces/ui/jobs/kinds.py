@@ -192,7 +192,7 @@ class ExplainJob(JobParameters):
 
     study: str = Field(min_length=1, max_length=500)
     trial: str = Field(min_length=1, max_length=500)
-    frameworks: list[str] = Field([], max_length=2, description="Two sides; none: those that are furthest apart.")
+    frameworks: list[str] = Field([], max_length=2, description="Two sides; none: those with the largest difference.")
     replicates: int = Field(4, ge=2, le=64, description="Seeds; as many fresh ones verify.")
 
     def check(self, allowed: Sequence[Path]) -> None:
