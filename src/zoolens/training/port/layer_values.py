@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Final
 
 import numpy as np
@@ -40,6 +41,11 @@ class Parting:
     op: str
     error: float
 
+    @property
+    def text(self) -> str:
+        apart = "whose values have other shapes" if self.error == float("inf") else f"by {self.error:.1e}"
+        return f"{self.a} of A and {self.b} of B ({self.op.replace('_', ' ')}), {apart}"
+
 
 @dataclass(frozen=True)
 class Border:
@@ -60,6 +66,19 @@ class Border:
         if self.answers <= self.floor:
             return True
         return False if self.inputs <= EXACT else None
+
+    @property
+    def text(self) -> str:
+        """What the unknown layer does, seen from outside."""
+        named = f"{self.a} of A and {self.b} of B ({self.op})"
+        figures = f"{self.answers:.1e} apart; rounding alone moves A's by up to {self.floor:.1e}"
+        if self.agree:
+            return f"{named} answer alike ({figures})."
+        if self.agree is False:
+            return f"{named} answer otherwise although they are given equal numbers ({figures})."
+        if isnan(self.inputs):
+            return f"{named} are given what could not be compared, and answer {figures}."
+        return f"{named} are given other numbers already ({self.inputs:.1e} apart), and answer {figures}."
 
 
 @dataclass(frozen=True)

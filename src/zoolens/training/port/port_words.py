@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
-from math import isfinite, isnan
+from collections.abc import Sequence
 from typing import Any, Final
 
+from zoolens.base.store.json_columns import json_value
 from zoolens.base.verdicts import Outcome
 from zoolens.findings.graph.diff.phrases import plural
 from zoolens.training.pairs.mapping.parameter_map import ParameterMap, Unmatched
 from zoolens.training.port.agreement import PortAgreement
 from zoolens.training.port.batch_answers import BatchAnswers
-from zoolens.training.port.layer_values import Border, Parting
 from zoolens.training.port.port_check import Check
 from zoolens.training.port.weights import Moved
 
@@ -62,16 +61,15 @@ def _versions(check: Check, side: int) -> str:
 
 
 def _training_lines(check: Check) -> list[str]:
+    items = [f"  {item.what}: A {item.a}; B {item.b}" for item in check.training]
     if "jax" in check.frameworks:  # a function of parameters says nothing about its training
-        listed = [f"  {item.what}: A {item.a}; B {item.b}" for item in check.training]
         return [
             "Dropout, statistics of norms and initial weights were not compared: a JAX function shows none.",
-            *listed,
+            *items,
         ]
-    if not check.training:
+    if not items:
         compared = "types, dropout rates, frozen tensors, norms' statistics, initial weights"
         return [f"Beside the structure nothing differs: {compared}."]
-    items = [f"  {item.what}: A {item.a}; B {item.b}" for item in check.training]
     return ["Differences that the structure does not show:", *items]
 
 
@@ -87,14 +85,9 @@ def map_lines(map_: ParameterMap, *, everything: bool = False) -> list[str]:
         lines += [f"  {count} {how}" for how, count in ways.most_common()]
     lines += _shared_lines(map_)
     if map_.folds:
-        shown = map_.folds if everything else map_.folds[:_SHOWN]
-        lines.append(f"Biases of A before a norm, where B has none ({len(map_.folds)}):")
-        lines += [f"  {fold.bias.tensor} is subtracted from {fold.mean.tensor}" for fold in shown]
-        lines += (
-            [f"  … and {len(map_.folds) - len(shown)} more; see all with --all."]
-            if len(shown) < len(map_.folds)
-            else []
-        )
+        folds = [f"  {fold.bias.tensor} is subtracted from {fold.mean.tensor}" for fold in map_.folds]
+        lines.append(f"Biases of A before a norm, where B has none ({len(folds)}):")
+        lines += _first(folds, everything=everything)
     if map_.sums:
         lines.append(f"Second biases of A, where B has one bias for both ({len(map_.sums)}):")
         lines += [f"  {each.bias.tensor} is added to {each.into.tensor}" for each in map_.sums]
@@ -125,14 +118,18 @@ def _shared_lines(map_: ParameterMap) -> list[str]:
 def _alone_lines(letter: str, tensors: tuple[Unmatched, ...], *, everything: bool) -> list[str]:
     if not tensors:
         return []
-    lines = [f"{plural(len(tensors), 'tensor')} of {letter} without a partner:"]
-    shown = tensors if everything else tensors[:_SHOWN]
-    for tensor in shown:
+    lines = []
+    for tensor in tensors:
         filled = f"; set to {tensor.neutral:g}" if tensor.neutral is not None and letter == "B" else ""
         lines.append(f"  {tensor.tensor} ({'×'.join(map(str, tensor.shape))}): {tensor.why}{filled}")
-    if len(shown) < len(tensors):
-        lines.append(f"  … and {len(tensors) - len(shown)} more; see all with --all.")
-    return lines
+    return [f"{plural(len(tensors), 'tensor')} of {letter} without a partner:", *_first(lines, everything=everything)]
+
+
+def _first(lines: Sequence[str], *, everything: bool) -> list[str]:
+    """All lines, or the first of them and how many more there are."""
+    shown = lines if everything else lines[:_SHOWN]
+    left = len(lines) - len(shown)
+    return [*shown, *([f"  … and {left} more; see all with --all."] if left else [])]
 
 
 def _few(names: tuple[str, ...]) -> str:
@@ -145,11 +142,11 @@ def agreement_lines(agreement: PortAgreement, map_: ParameterMap) -> list[str]:
     weights = "the weights that these inputs need" if agreement.branches else _weights(map_)
     lines = [_outputs(agreement, weights), *agreement.forms, *_batch(agreement.batch)]
     if agreement.first is not None:
-        lines.append(f"They part first at {_parting(agreement.first)}.")
+        lines.append(f"They part first at {agreement.first.text}.")
         if agreement.beyond is not None and agreement.beyond != agreement.first:
-            lines.append(f"They part by more than rounding first at {_parting(agreement.beyond)}.")
+            lines.append(f"They part by more than rounding first at {agreement.beyond.text}.")
         if agreement.behind is not None:
-            lines.append(f"Given equal answers there, they part next at {_parting(agreement.behind)}.")
+            lines.append(f"Given equal answers there, they part next at {agreement.behind.text}.")
         elif any((border.a, border.b) == (agreement.first.a, agreement.first.b) for border in agreement.borders):
             lines.append("Given equal answers there, no layer behind it parts.")
     elif agreement.compared and agreement.layers:
@@ -161,7 +158,7 @@ def agreement_lines(agreement: PortAgreement, map_: ParameterMap) -> list[str]:
         f"{name} draws random numbers when it answers, although its answers to the same input never changed."
         for name in agreement.drawing
     ]
-    lines += [_border(border) for border in agreement.borders[:_SHOWN]]
+    lines += [f"  {border.text}" for border in agreement.borders[:_SHOWN]]
     if len(agreement.borders) > _SHOWN:
         lines.append(f"  … and {len(agreement.borders) - _SHOWN} more unknown layers.")
     if agreement.layers and agreement.why.startswith("not finite"):
@@ -181,24 +178,6 @@ def _batch(batch: BatchAnswers | None) -> list[str]:
         names = " and ".join(batch.refusing)
         lines.append(f"A batch of {batch.size} inputs was not compared: {names} takes none.")
     return lines
-
-
-def _border(border: Border) -> str:
-    """What an unknown layer does, seen from outside."""
-    named = f"  {border.a} of A and {border.b} of B ({border.op})"
-    figures = f"{border.answers:.1e} apart; rounding alone moves A's by up to {border.floor:.1e}"
-    if border.agree:
-        return f"{named} answer alike ({figures})."
-    if border.agree is False:
-        return f"{named} answer otherwise although they are given equal numbers ({figures})."
-    if isnan(border.inputs):
-        return f"{named} are given what could not be compared, and answer {figures}."
-    return f"{named} are given other numbers already ({border.inputs:.1e} apart), and answer {figures}."
-
-
-def _parting(parting: Parting) -> str:
-    apart = "whose values have other shapes" if parting.error == float("inf") else f"by {parting.error:.1e}"
-    return f"{parting.a} of A and {parting.b} of B ({parting.op.replace('_', ' ')}), {apart}"
 
 
 def _weights(map_: ParameterMap) -> str:
@@ -286,7 +265,7 @@ def check_data(check: Check) -> dict[str, Any]:
         **check.verdict.as_data(),
         "notes": list(check.notes),
         "diff": check.diff.as_data(),
-        "training": [asdict(item) for item in check.training],
+        "training": json_value(check.training),
         "map": map_data(check.map),
         "agreement": agreement_data(check.agreement),
     }
@@ -302,21 +281,12 @@ def map_data(map_: ParameterMap) -> dict[str, Any]:
         ],
         "folds": [{"a": fold.bias.tensor, "b": fold.mean.tensor} for fold in map_.folds],
         "sums": [{"a": each.bias.tensor, "b": each.into.tensor} for each in map_.sums],
-        "only_a": [asdict(tensor) for tensor in map_.only_a],
-        "only_b": [asdict(tensor) for tensor in map_.only_b],
+        "only_a": json_value(map_.only_a),
+        "only_b": json_value(map_.only_b),
         "unused_a": list(map_.unused[0]),
         "unused_b": list(map_.unused[1]),
     }
 
 
 def agreement_data(agreement: PortAgreement) -> dict[str, Any]:
-    return {**_finite(asdict(agreement)), "agree": agreement.agree}
-
-
-def _finite(data: Any) -> Any:
-    """Replaces numbers that are infinite or not known by None: JSON has no number for them."""
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not isfinite(data) else data
+    return {**json_value(agreement), "agree": agreement.agree}

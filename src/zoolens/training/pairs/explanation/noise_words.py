@@ -54,11 +54,11 @@ def lines(noise: SeedNoise) -> list[str]:
     ]
 
 
-def signed(estimate: Estimate, unit: str = " points") -> str:
+def signed(estimate: Estimate, unit: str = " points", scale: int = 100, form: str = "+z.2f") -> str:
     """+12.30 points [+10.10, +14.50]."""
-    text = f"{100 * estimate.value:+z.2f}{unit}"
+    text = f"{scale * estimate.value:{form}}{unit}"
     if estimate.interval is None:
         return text
     if estimate.without_spread:
         return f"{text} (no spread, so no interval)"
-    return f"{text} [{100 * estimate.interval.low:+z.2f}, {100 * estimate.interval.high:+z.2f}]"
+    return f"{text} [{scale * estimate.interval.low:{form}}, {scale * estimate.interval.high:{form}}]"

@@ -9,7 +9,24 @@ from zoolens.training.pairs.explanation.noise_words import signed
 from zoolens.training.pairs.explanation.results import Explained, Verification
 
 
-def design_lines(explained: Explained, players: tuple[str, ...]) -> list[str]:
+def shared_out_lines(
+    explained: Explained,
+    players: tuple[str, ...],
+    called: Callable[[str], str],
+    names: tuple[str, str] = ("A", "B"),
+    whose: str = "the gap",
+) -> list[str]:
+    """Design, shares, switches and interactions. `called`: what a player is called in sentences."""
+    parts = (
+        _design_lines(explained, players),
+        _share_lines(explained, called, whose),
+        _switch_lines(explained, *names),
+        _interaction_lines(explained),
+    )
+    return [line for part in parts for line in (*part, "")]
+
+
+def _design_lines(explained: Explained, players: tuple[str, ...]) -> list[str]:
     design, count = explained.design, len(players)
     seeds = len(next(iter(explained.cells.values())))
     if design.full:
@@ -34,8 +51,7 @@ def mixed_shares(explained: Explained, players: tuple[str, ...]) -> dict[str, li
     return {name: [[players[player] for player in trio] for trio in some] for name, some in trios.items() if some}
 
 
-def share_lines(explained: Explained, called: Callable[[str], str], whose: str = "the gap") -> list[str]:
-    """`called`: what a player is called in sentences."""
+def _share_lines(explained: Explained, called: Callable[[str], str], whose: str) -> list[str]:
     rows = [*explained.shares, *([explained.unassigned] if explained.unassigned else [])]
     return [
         f"Shapley shares of {whose} (pointwise 95 % intervals over seeds: each holds for itself, not all at once):",
@@ -50,7 +66,7 @@ def _percent(estimate: Estimate) -> str:
     return f"{text} [{100 * estimate.interval.low:z.1f}, {100 * estimate.interval.high:z.1f}]"
 
 
-def switch_lines(explained: Explained, a: str, b: str) -> list[str]:
+def _switch_lines(explained: Explained, a: str, b: str) -> list[str]:
     return [
         f"Switched alone, accuracy changes by (in {a}, to {b}'s value | in {b}, to {a}'s value):",
         *(f"  {switch.name:<14} {_effect(switch.in_a)} | {_effect(switch.in_b)}" for switch in explained.switches),
@@ -61,7 +77,7 @@ def _effect(effect: Estimate | None) -> str:
     return "no name for it" if effect is None else signed(effect)
 
 
-def interaction_lines(explained: Explained) -> list[str]:
+def _interaction_lines(explained: Explained) -> list[str]:
     if not explained.interactions:
         return [f"Interactions of two above noise: none of {explained.looked_at}, each judged for itself."]
     rows = []

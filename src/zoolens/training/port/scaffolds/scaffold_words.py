@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
+from zoolens.base.store.json_columns import json_value
 from zoolens.findings.graph.diff.phrases import plural
 from zoolens.training.port.port_words import check_data, check_lines, moved_data
 from zoolens.training.port.scaffolds.scaffolding import FUNCTION, Scaffold
@@ -42,7 +42,7 @@ def scaffold_data(made: Scaffold) -> dict[str, Any]:
         "framework": made.draft.framework,
         "lines": made.draft.lines,
         "blocks": made.draft.blocks,
-        "todos": [asdict(todo) for todo in made.draft.todos],
+        "todos": json_value(made.draft.todos),
         "notes": list(made.draft.notes),
         "proved": made.proved,
         **made.verdict.as_data(),

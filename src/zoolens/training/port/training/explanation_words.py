@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
+from zoolens.base.store.json_columns import json_value
 from zoolens.findings.graph.diff.phrases import plural
 from zoolens.training.pairs.explanation import noise_words
 from zoolens.training.pairs.explanation.design import FRAMEWORK
 from zoolens.training.pairs.explanation.sharing_out import culprits_of
-from zoolens.training.pairs.explanation.sharing_words import (
-    design_lines,
-    interaction_lines,
-    share_lines,
-    switch_lines,
-    verification_lines,
-)
+from zoolens.training.pairs.explanation.sharing_words import shared_out_lines, verification_lines
 from zoolens.training.pairs.live.setting_words import difference_words, setting_words
 from zoolens.training.port.training.explanation import PortExplanation
 
@@ -48,11 +42,7 @@ def _shared_out(explanation: PortExplanation) -> list[str]:
     verified = verification_lines(explanation.verification, "A", "B")
     if explanation.verification is None and culprits_of(explanation.explained.shares):
         verified = ["This could not be verified: no two fresh seeds are left under which every training stays finite."]
-    return [
-        *design_lines(explanation.explained, players), "", *share_lines(explanation.explained, _called), "",
-        *switch_lines(explanation.explained, "A", "B"), "", *interaction_lines(explanation.explained), "",
-        *verified,
-    ]  # fmt: skip
+    return [*shared_out_lines(explanation.explained, players, _called), *verified]
 
 
 def _lost(explanation: PortExplanation) -> list[str]:
@@ -77,7 +67,7 @@ def _called(name: str) -> str:
 
 
 def explanation_data(explanation: PortExplanation) -> dict[str, Any]:
-    data = asdict(explanation)
+    data: dict[str, Any] = json_value(explanation)
     data["players"] = [difference.as_data() for difference in explanation.players]
     data["lost"] = [
         {"side": "ab"[lost.arm.side], "given": sorted(lost.arm.switched), "seeds": lost.seeds, "step": lost.step}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from zoolens.base.statistics.seeds import SeedNoise
 from zoolens.base.statistics.student import Estimate
+from zoolens.base.store.json_columns import json_value
 from zoolens.findings.graph.diff.phrases import plural
 from zoolens.training.pairs.data.stream_comparison import stream_data, stream_lines
 from zoolens.training.pairs.explanation.noise_words import lines as noise_lines
-from zoolens.training.pairs.explanation.noise_words import verdict
+from zoolens.training.pairs.explanation.noise_words import signed, verdict
 from zoolens.training.pairs.live.differences import is_hidden
 from zoolens.training.pairs.live.penalties import PENALTIES, REGULARISATION
 from zoolens.training.pairs.live.setting_words import difference_words, setting_words, unread_words
@@ -101,12 +100,7 @@ def _loss_lines(noise: SeedNoise, measure: str) -> list[str]:
 
 
 def _signed(estimate: Estimate) -> str:
-    text = f"{estimate.value:+.4g}"
-    if estimate.interval is None:
-        return text
-    if estimate.without_spread:
-        return f"{text} (no spread, so no interval)"
-    return f"{text} [{estimate.interval.low:+.4g}, {estimate.interval.high:+.4g}]"
+    return signed(estimate, unit="", scale=1, form="+.4g")
 
 
 def _different(training: PairedTraining) -> list[str]:
@@ -140,11 +134,10 @@ def _told_by_neither(training: PairedTraining) -> list[str]:
 
 
 def paired_data(training: PairedTraining) -> dict[str, Any]:
-    """For JSON, which has no numbers that are not finite: they are None."""
-    noise = None if training.noise is None else asdict(training.noise)
-    data = {
-        "a": {"name": training.names[0], "framework": training.frameworks[0], "versions": dict(training.versions[0])},
-        "b": {"name": training.names[1], "framework": training.frameworks[1], "versions": dict(training.versions[1])},
+    """A paired training for JSON."""
+    data: dict[str, Any] = {
+        "a": {"name": training.names[0], "framework": training.frameworks[0], "versions": training.versions[0]},
+        "b": {"name": training.names[1], "framework": training.frameworks[1], "versions": training.versions[1]},
         "data": {"name": training.data, "train": training.samples[0], "held_out": training.samples[1]},
         "epochs": training.length.epochs,
         "steps": training.steps,
@@ -154,19 +147,19 @@ def paired_data(training: PairedTraining) -> dict[str, Any]:
         "structure": training.headline,
         "measure": training.measure,
         "seeds": [_seed_data(pair) for pair in training.seeds],
-        "noise": noise,
+        "noise": training.noise,
         "beyond_noise": training.beyond_noise,
         "one_lost": training.one_lost,
         "verdict": None if training.noise is None else verdict(training.noise),
-        "settings": {"a": dict(training.settings[0]), "b": dict(training.settings[1])},
+        "settings": {"a": training.settings[0], "b": training.settings[1]},
         "differences": [difference.as_data() for difference in training.differences],
-        "notes": list(training.notes),
+        "notes": training.notes,
         "streams": None if training.streams is None else stream_data(training.streams),
         "own_data": training.own_data,
         **training.verdict.as_data(),
     }
-    finite: dict[str, Any] = _finite(data)
-    return finite
+    plain: dict[str, Any] = json_value(data)
+    return plain
 
 
 def _seed_data(pair: SeedPair) -> dict[str, Any]:
@@ -174,13 +167,4 @@ def _seed_data(pair: SeedPair) -> dict[str, Any]:
         letter: {name: value for name, value in vars(run).items() if name != "answers"} | {"accuracy": run.accuracy}
         for letter, run in zip("ab", pair.runs, strict=True)
     }
-    losses = None if pair.held_out_losses is None else list(pair.held_out_losses)
-    return {"seed": pair.seed, **sides, "held_out_losses": losses, "churn": pair.churn, "kept": pair.kept}
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return {"seed": pair.seed, **sides, "held_out_losses": pair.held_out_losses, "churn": pair.churn, "kept": pair.kept}

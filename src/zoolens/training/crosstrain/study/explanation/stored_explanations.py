@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from zoolens.base.statistics.intervals import Interval
 from zoolens.base.statistics.student import Estimate
+from zoolens.base.store.json_columns import json_value
 from zoolens.base.store.store import Store
 from zoolens.training.crosstrain.study.explanation.explanation_results import Explanation
 from zoolens.training.crosstrain.study.explanation.share_chart import shares_of
@@ -41,11 +42,8 @@ def file_explanation(store: Store, explanation: Explanation, study: str, trial: 
         "trial": trial,
         "a": pair.a,
         "b": pair.b,
-        "gap": _estimate_data(pair.difference),
-        "shares": [
-            {"name": share.name, "points": _estimate_data(share.points), "share": _estimate_data(share.share)}
-            for share in shares_of(explanation)
-        ],
+        "gap": json_value(pair.difference),
+        "shares": json_value(shares_of(explanation)),
         "lines": lines(explanation),
     }
     file_study(store, explanation.study, known.frameworks, {**known.details, KEY: data})
@@ -60,11 +58,6 @@ def filed_explanations(store: Store, study: str) -> list[FiledExplanation]:
         for explanation in explanations
         if explanation is not None and study in (explanation.study, explanation.runs_in)
     ]
-
-
-def _estimate_data(estimate: Estimate) -> dict[str, Any]:
-    interval = None if estimate.interval is None else [float(end) for end in estimate.interval]
-    return {"value": float(estimate.value), "interval": interval}
 
 
 def _read(name: str, data: Any) -> FiledExplanation | None:

@@ -10,14 +10,7 @@ from zoolens.training.crosstrain.study.explanation.explanation_results import Ex
 from zoolens.training.pairs.explanation import noise_words
 from zoolens.training.pairs.explanation.design import FRAMEWORK
 from zoolens.training.pairs.explanation.noise_words import signed
-from zoolens.training.pairs.explanation.sharing_words import (
-    design_lines,
-    interaction_lines,
-    mixed_shares,
-    share_lines,
-    switch_lines,
-    verification_lines,
-)
+from zoolens.training.pairs.explanation.sharing_words import mixed_shares, shared_out_lines, verification_lines
 
 
 def as_data(explanation: Explanation) -> dict[str, Any]:
@@ -51,12 +44,7 @@ def lines(explanation: Explanation) -> list[str]:
         whose = "the stand-ins' gap" if explanation.stand_in else "the gap"
         names = explanation.pair.a, explanation.pair.b
         where = " on the stand-ins" if explanation.stand_in else ""
-        text += [
-            *design_lines(explained, game.players),
-            "",
-            *share_lines(explained, lambda name: _player(name, game), whose),
-        ]
-        text += ["", *switch_lines(explained, *names), "", *interaction_lines(explained), ""]
+        text += shared_out_lines(explained, game.players, lambda name: _player(name, game), names, whose)
         text += verification_lines(explanation.verification, *names, where)
     if explanation.unconfirmed:
         text += ["", f"Told, and not confirmed by any live object: {'; '.join(explanation.unconfirmed)}."]

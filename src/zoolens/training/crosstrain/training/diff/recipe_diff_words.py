@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
+from zoolens.base.store.json_columns import json_value
 from zoolens.findings.graph.diff.phrases import plural
 from zoolens.training.crosstrain.training.diff.recipe_findings import KINDS, Item, StaticDiff
 
@@ -19,8 +19,8 @@ def as_data(diff: StaticDiff) -> dict[str, Any]:
     return {
         "a": {"name": diff.a, "network": diff.networks[0], "versions": dict(diff.versions[0])},
         "b": {"name": diff.b, "network": diff.networks[1], "versions": dict(diff.versions[1])},
-        "differences": [asdict(item) for item in diff.items],
-        "same": [asdict(equal) for equal in diff.same],
+        "differences": json_value(diff.items),
+        "same": json_value(diff.same),
     }
 
 
