@@ -51,7 +51,11 @@ class LockstepRun:
 
     def at(self, step: int) -> dict[str, Array] | None:
         """What the step computed (see `Job`); tensors and statistics as what they moved by since the start. None: the
-        run ended before it."""
+        run ended before it.
+
+        A port compares the tensors themselves. Here that would hide small differences of an update beside the weights:
+        another `adam_rule` would show in the shift of a norm first, and not in the kernel that is updated before it.
+        """
         path = self.folder / f"capture-{step}.safetensors"
         return {key: self._moved(key, value) for key, value in read_weights(path).items()} if path.is_file() else None
 

@@ -1,4 +1,8 @@
-"""A comparison in lockstep as sentences, as a table, and as data for JSON."""
+"""A comparison in lockstep as sentences, as a table, and as data for JSON.
+
+Those of a port are in `zoolens.training.pairs.lockstep.lockstep_words`. The two have no sentence in common: here two
+sides are off a reference, there B is apart from A. People and programs read both, so that neither may change.
+"""
 
 from __future__ import annotations
 
