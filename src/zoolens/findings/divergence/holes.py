@@ -41,9 +41,11 @@ def with_holes(side: Side, read: Callable[[Extents], Graph], feeds: Feeds) -> Si
         if node is None:
             return replace(side, graph=None)
         if _is_shapeless(node) and is_file_operator(node) and not node.get("domain"):
+            # Such as NonZero: the graph was read for the extents of one input, and other inputs would have others.
             raise ModelError(f"The shape of its operator {_kind(node)} depends on numbers.")
         point = _point(side, node)
-        value = side.first_sample(side.subject.session.capture(side.batched(feeds), (point.name,)).tensors[point.name])
+        captured = side.subject.session.capture(side.batched(feeds), (point.name,))
+        value = side.first_sample(captured.tensors[point.name])
         tensor = point.tensor or point.name
         if _is_shapeless(node) and tensor not in extents:
             extents[tensor] = value.shape
@@ -59,7 +61,9 @@ def _begun(side: Side, raw: Graph) -> Side:
 
 
 def _may_be_refused(node: Node) -> bool:
-    return node.op in _OPAQUE or (node.op == "resize" and node.get("coordinates") not in (None, *RESIZES))
+    if node.op == "resize":
+        return node.get("coordinates") not in (None, *RESIZES)
+    return node.op in _OPAQUE
 
 
 def _is_shapeless(node: Node) -> bool:
@@ -120,7 +124,8 @@ def holes_of(graph: Graph) -> dict[str, str]:
 
 def sinks_of(graph: Graph) -> tuple[str, ...]:
     """The values that go into holes."""
-    return graph.outputs[int(graph.facts.get(ENDS, len(graph.outputs))) :]
+    own = int(graph.facts.get(ENDS, len(graph.outputs)))
+    return graph.outputs[own:]
 
 
 def filled_as(graph: Graph, inputs: Mapping[str, Array], other: Graph, theirs: Mapping[str, Array]) -> dict[str, Array]:

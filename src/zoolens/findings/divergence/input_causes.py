@@ -22,12 +22,12 @@ _LISTED: Final = 5  # lines that are named one by one
 
 def fed_to(b: Side, graphs: Aligned, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
     """A's input tensors under the names of B's graph; None where the shapes do not fit."""
-    names = [(ours.name, theirs) for ours, theirs in _own_inputs(graphs)]
-    if len(names) != len(graphs.b.inputs) or len(graphs.a.inputs) != len(graphs.b.inputs):
+    pairs = _own_inputs(graphs)
+    if len(pairs) != len(graphs.b.inputs) or len(graphs.a.inputs) != len(graphs.b.inputs):
         return None  # or where holes have values of B's own inputs
-    if any(inputs[name].shape != theirs.shape for name, theirs in names):
+    if any(inputs[ours.name].shape != theirs.shape for ours, theirs in pairs):
         return None
-    return {theirs.name: inputs[name] for name, theirs in names}
+    return {theirs.name: inputs[ours.name] for ours, theirs in pairs}
 
 
 def _own_inputs(graphs: Aligned) -> list[tuple[Node, Node]]:
@@ -38,10 +38,10 @@ def _own_inputs(graphs: Aligned) -> list[tuple[Node, Node]]:
 
 
 def inputs_differ(inputs: tuple[Mapping[str, Array], Mapping[str, Array]], graphs: Aligned) -> bool:
-    return any(
-        relative_difference(inputs[1][theirs.name], inputs[0][ours.name]) > EQUAL
-        for ours, theirs in _own_inputs(graphs)
-    )
+    for ours, theirs in _own_inputs(graphs):
+        if relative_difference(inputs[1][theirs.name], inputs[0][ours.name]) > EQUAL:
+            return True
+    return False
 
 
 def preprocessing(a: Side, b: Side, inputs: tuple[Mapping[str, Array], Mapping[str, Array]], graphs: Aligned) -> Cause:

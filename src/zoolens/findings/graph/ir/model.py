@@ -24,6 +24,7 @@ Shape = tuple[int, ...]
 Value = str | int | float | bool | None | tuple[Any, ...]  # what an attribute may be; tuples may nest
 
 STATISTICS: Final = frozenset({"mean", "variance", "norm_mean", "norm_variance"})  # kept, but not learned
+# Files of strangers are bounded before anything is allocated for them: a few bytes may name millions of empty nodes.
 MAX_ELEMENTS: Final = 1 << 36  # 256 GiB in float32: no layer of a real network is larger
 MAX_NODES: Final = 200_000
 

@@ -17,6 +17,7 @@ from zoolens.findings.graph.importers.onnx.translation import OnnxCall, Scope
 from zoolens.inventory.runtimes.onnx.onnx_file import OnnxFunction, OnnxGraph, OnnxNode, OnnxTensor
 from zoolens.inventory.runtimes.onnx.onnx_values import with_references
 
+# Functions that call functions, and loops in loops, grow to any number of nodes from a small file.
 _MOST_STEPS: Final = 1_024  # of a loop that is unrolled; a longer one is not understood
 _MOST_NODES: Final = 50_000  # of one file that come from unrolled loops and functions
 _DEEPEST: Final = 32  # functions that call functions
