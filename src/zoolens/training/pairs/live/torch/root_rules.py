@@ -1,5 +1,9 @@
 """RMSprop and Adagrad of torch as Keras has them, put on a live optimizer: epsilon under the root, and a momentum that
-keeps the learning rate of each gradient's own step."""
+keeps the learning rate of each gradient's own step.
+
+`pairs/optimizers/torch_rules.py` has the same rules for recipes, over lists of tensors and with a count on the device,
+as a CUDA graph needs them. Here the user's own object stays, with its groups of parameters, its schedule and its hooks.
+"""
 
 from __future__ import annotations
 
