@@ -1,7 +1,8 @@
 """Masks of attention in one form: truth values that say what is seen, and a word for the causal one.
 
 torch adds minus infinity where Keras has truth values; a causal mask is a setting of some and a constant of others.
-Works on canonical graphs with weights.
+Works on canonical graphs with weights. A row that is hidden as a whole may get other weights than before: what such a
+row answers depends on how a framework writes its mask (minus infinity gives no number, a finite one some average).
 """
 
 from __future__ import annotations
