@@ -17,9 +17,8 @@ from zoolens.base.store.schema import about, metadata
 from zoolens.base.store.state import HEAD, REVISIONS, VERSION_TABLE
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
-SQLITE_SCHEMA: Final = (
-    MIGRATIONS / "sqlite.sql"
-)  # what all migrations make of an empty file; a test holds the two equal
+# What all migrations make of an empty file; a test holds the two equal. A new store needs no Alembic then.
+SQLITE_SCHEMA: Final = MIGRATIONS / "sqlite.sql"
 _one_migration_at_a_time = threading.Lock()  # Alembic keeps the current one in globals of this process
 _MIGRATION_LOCK: Final = 0x7A6F6F6C656E73  # "zoolens": the key of PostgreSQL's advisory lock
 

@@ -76,9 +76,8 @@ def content_digest(parts: list[NDArray[Any]], labels: NDArray[np.int64]) -> str:
     """SHA-256 of what the arrays hold, however their file packs it; a few megabytes at a time."""
     digest = hashlib.sha256()
     for part in parts:
-        kind = (
-            part.dtype.str if part.dtype.names is None else part.dtype.descr
-        )  # a record: with the names of its fields
+        # A record: with the names of its fields, which its short description leaves out.
+        kind = part.dtype.str if part.dtype.names is None else part.dtype.descr
         digest.update(f"{kind} {part.shape[1:]};".encode())
         rows = max(1, _CHUNK // max(1, part[:1].nbytes))
         for start in range(0, len(part), rows):

@@ -46,11 +46,8 @@ Facts = Mapping[str, Sequence[Fact]]
 
 _AT_ONCE: Final = 250  # groups of runs
 _KEPT_AFTER: Final = 20  # times as many
-_OURS = (
-    "export_time",
-    "uncounted_operators",
-    "graph_operators",
-)  # of our reading, not of the model
+# Figures of our reading of a structure, not of the model.
+_OURS = ("export_time", "uncounted_operators", "graph_operators")
 _BOUNDS = ("flops", "activation_bytes", "peak_bytes")  # lower bounds where a structure has operators nobody knows
 
 
