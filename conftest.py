@@ -1,8 +1,9 @@
 """Property tests draw the same examples every time, so that a passing change passes again;
 `pytest --hypothesis-profile search` draws new ones.
 
-The slowest files come first, so that two processes (`make test`) end at the same time. Folders whose tests share
-training processes, a browser or what frameworks do the first time are one piece of work of one of the two.
+The slowest files come first, then all others of tests/, most of which start commands and take seconds each, and unit
+tests last, so that the processes of `make test` end at the same time. Folders whose tests share training processes, a
+browser or what frameworks do the first time are one piece of work of one of them.
 
 JAX keeps what it compiled for all processes of a run: most tests train the same few networks. It compiles them without
 most optimisations, since each is used for a few steps only.
@@ -106,7 +107,8 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     def place(item):
-        return next((place for place, name in enumerate(SLOWEST) if item.nodeid.startswith(name)), len(SLOWEST))
+        order = (*SLOWEST, "tests/", "")
+        return next(place for place, name in enumerate(order) if item.nodeid.startswith(name))
 
     items.sort(key=place)
 
