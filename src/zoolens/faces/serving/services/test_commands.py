@@ -81,7 +81,7 @@ def test_events_are_shown_newest_session_first(tmp_path):
     shown = " ".join(shown.split())
     assert "b and a agree on 90.0% [70.0%, 100.0%] of the newest 50 requests that both answered." in shown
     assert "70 of the 1,234 requests that b answered were compared. 3 more were drawn" in shown
-    assert "20 of them have labels. Neither of b and a is known to be right more often" in shown
+    assert "20 of them have labels. Neither of b and a is known to be more accurate" in shown
     assert json.loads(called(events, "--json", "--store", str(target)))[0]["answered"][0]["requests"] == 1234
 
 
