@@ -54,7 +54,7 @@ def test_a_tick_without_figures_says_why(home, tmp_path, fake_model, data):
     model.write_text(model.read_text().replace("scores: logits", "task: other"))
     (outcome,) = evaluate(str(model), data, batches=(), cold=False, store=zoolens.open_store())
     assert not outcome.failed
-    assert "no classes (task: other)" in outcome.notes[0]
+    assert "not classes (task: other)" in outcome.notes[0]
 
 
 def test_data_without_labels_are_enough_to_compare_models(home, zoolens, tmp_path, fake_model):

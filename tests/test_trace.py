@@ -107,7 +107,7 @@ def test_a_level_that_a_runtime_cannot_observe_is_named_and_the_others_are_kept(
     deeper = CliRunner().invoke(cli, [*words, "--level", "system"])
     assert deeper.exit_code == 0, deeper.output
     assert "waiting for a core" in deeper.output
-    assert "note: Runtime fake cannot tell the kernels" in deeper.output
+    assert "note: Runtime fake cannot report the kernels" in deeper.output
 
 
 def test_a_model_that_crashes_is_a_sentence(home, fake_model, data):

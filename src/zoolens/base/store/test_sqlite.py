@@ -126,7 +126,7 @@ def test_an_empty_file_becomes_a_store(path):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("mysql://host/name", "cannot live in 'mysql'"),
+        ("mysql://host/name", "cannot be kept in 'mysql'"),
         ("postgresql://host:port/name", "URL cannot be read"),
     ],
 )

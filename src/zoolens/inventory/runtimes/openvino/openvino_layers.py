@@ -77,10 +77,10 @@ class Counters:
         self._request = request
         self._calls = 0
         self._sums: list[float] = []
-        self._ran: set[int] = set()
+        self.ran: set[int] = set()  # places of the layers that ran in a call so far
 
     def durations(self) -> list[tuple[Any, int]]:
-        """The layers that ran in the call since the counters were read last, with nanoseconds."""
+        """Every layer with its nanoseconds in the call since the counters were read last."""
         self._calls += 1
         infos = self._request.get_profiling_info()
         unread = (self._calls - 1) / 2  # what is cut off, on average
@@ -89,8 +89,8 @@ class Counters:
         self._sums = sums
         # OpenVINO 2026.4 calls a layer "not run" whose average falls below a microsecond. A warm cache is enough for
         # that on a fast CPU, so that a layer which ran in one call seemed to be gone in the next.
-        self._ran |= {place for place, info in enumerate(infos) if info.status == info.Status.EXECUTED}
-        return [(infos[place], max(0, round((sums[place] - before[place]) * 1000))) for place in sorted(self._ran)]
+        self.ran |= {place for place, info in enumerate(infos) if info.status == info.Status.EXECUTED}
+        return [(info, max(0, round((now - then) * 1000))) for info, now, then in zip(infos, sums, before, strict=True)]
 
 
 def calls_per_compilation(nanoseconds: int, layers: int) -> int:

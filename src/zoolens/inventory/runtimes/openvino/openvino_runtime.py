@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any, ClassVar, Final
@@ -21,6 +22,7 @@ from zoolens.inventory.runtimes.onnx import onnx_file
 from zoolens.inventory.runtimes.openvino.openvino_layers import (
     PRECISIONS,
     Counters,
+    ExecutedLayer,
     PortKey,
     calls_per_compilation,
     capture_points,
@@ -44,7 +46,7 @@ from zoolens.inventory.runtimes.runtime import (
     check_feeds,
 )
 from zoolens.inventory.runtimes.tensorflow import tensorflow_file
-from zoolens.inventory.runtimes.timing.calls import observed_calls
+from zoolens.inventory.runtimes.timing.calls import ObservedCall, observed_calls
 
 _HEAVY_LAYERS: Final = {"Convolution", "FullyConnected", "MatMul", "Deconvolution", "RNNCell", "RNNSeq", "MHA", "Gemm"}
 _WEIGHT_TYPES: Final = {"f32", "f16", "bf16", "f64", "i8", "u8", "i4", "u4"}
@@ -154,16 +156,18 @@ class OpenVinoSession(Session):
     def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
         """Profiles operators; kernels are reported with them even if not requested."""
         self.predict(feeds)
-        profiles: list[Profile] = []
+        calls: list[_ProfiledCall] = []
+        # The layers of all compilations together: one that takes about a microsecond is seen in some of them only.
+        ran: set[int] = set()
         try:
-            while len(profiles) < repeats:
-                profiles += self._profiles(feeds, repeats - len(profiles))
+            while len(calls) < repeats:
+                calls += self._profiled_calls(feeds, repeats - len(calls), ran)
         except Exception as error:
             raise ModelError(f"openvino failed while profiling the model: {_reason(error)}") from error
-        return profiles
+        return [self._profile(call, ran) for call in calls]
 
-    def _profiles(self, feeds: Mapping[str, Tensor], most: int) -> list[Profile]:
-        """Profiles as many calls as one compilation can separate (see `openvino_layers`)."""
+    def _profiled_calls(self, feeds: Mapping[str, Tensor], most: int, ran: set[int]) -> list[_ProfiledCall]:
+        """Observe as many calls as one compilation can separate (see `openvino_layers`); adds to `ran` what ran."""
         graph = self._copy(self._other_batch(feeds))
         compiled = self._core.compile_model(graph, self._device, {**self._config, "PERF_COUNT": True})
         layers = {layer.name: layer for layer in executed_layers(compiled)}
@@ -171,17 +175,25 @@ class OpenVinoSession(Session):
         counters = Counters(request.request)
         request.infer(values)
         counters.durations()
-        profiles: list[Profile] = []
-        while len(profiles) < most:
+        calls: list[_ProfiledCall] = []
+        while len(calls) < most:
             (call,) = observed_calls(lambda: request.infer(values), 1)
-            ran = operators(counters.durations(), layers, self._file_names)
-            if self._model.format == "onnx":
-                ran = with_all_nodes(ran, self._onnx_graph)
+            durations = counters.durations()
             # Milliseconds, by the clock of OpenVINO's own run.
             run = round(request.request.latency * 1e6)
-            profiles.append(Profile(call.start, call.duration, ran, call.delay, min(run, call.duration)))
-            most = min(most, calls_per_compilation(profiles[0].duration, len(ran)))
-        return profiles
+            calls.append(_ProfiledCall(call, durations, layers, min(run, call.duration)))
+            most = min(most, calls_per_compilation(calls[0].observed.duration, len(counters.ran)))
+        ran |= counters.ran
+        return calls
+
+    def _profile(self, call: _ProfiledCall, ran: Set[int]) -> Profile:
+        """Returns a profile of the layers at the places in `ran`."""
+        durations = [duration for place, duration in enumerate(call.durations) if place in ran]
+        timed = operators(durations, call.layers, self._file_names)
+        if self._model.format == "onnx":
+            timed = with_all_nodes(timed, self._onnx_graph)
+        observed = call.observed
+        return Profile(observed.start, observed.duration, timed, observed.delay, call.run)
 
     @cached_property
     def _onnx_graph(self) -> onnx_file.OnnxGraph:
@@ -257,6 +269,16 @@ def _plugin(core: Any, device: str) -> str:
         )
     # OpenVINO takes the number of a single GPU as well.
     return f"GPU.{device_index(device)}"
+
+
+@dataclass(frozen=True)
+class _ProfiledCall:
+    """One call of a model that was compiled with counters."""
+
+    observed: ObservedCall
+    durations: Sequence[tuple[Any, int]]  # of every layer, with nanoseconds
+    layers: Mapping[str, ExecutedLayer]  # of this compilation, by name
+    run: int  # nanoseconds by OpenVINO's own clock
 
 
 class _Request:

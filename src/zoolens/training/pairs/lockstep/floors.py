@@ -8,8 +8,8 @@ than a side meets them.
 Which runs are disturbed is each door's own. A port has no exact computation that both sides should follow: its floors
 are those of A and of B themselves, under other weights, inputs and order of samples. A recipe's sides are compared with
 a reference in float64, and its floors are those of the reference's trainer in float32 under other weights: its jobs
-read inputs from files that all runs share. If ports disturbed weights alone, too, the floors of activations and losses
-in the tests of this folder would be 0.6 to 0.8 of what they are, since nothing would stand for the rounding of inputs.
+read inputs from files that all runs share. If ports disturbed weights alone, too, nothing would stand for the rounding
+of inputs: in the tests of this folder the floors of activations would be 0.64 to 0.75 of what they are.
 """
 
 from __future__ import annotations
