@@ -1014,7 +1014,7 @@ export interface ServiceSession {
   service: string;
   begun: string;
   last: string;
-  /** Stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without a word. */
+  /** Stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without recording it. */
   state: "active" | "silent" | "stopped";
   /** The model that answered last. */
   answering: string;

@@ -68,7 +68,7 @@ def comparisons(names):
     low, high = (f"{100 * end:+.2f}".replace("-", "−") for end in answers["difference"])
     apart = [f"{100 * (1 - answers['agreement']):.2f} % of {answers['n']} inputs", f"[{low}, {high}]"]
     said = [f"Both give the same answers to all {answers['n']} inputs."] if answers["agreement"] == 1 else apart
-    right = [f"{answers[side]} only {side[-1].upper()} is right" for side in ("only_a", "only_b")]
+    right = [f"{answers[side]} only {side[-1].upper()} correct" for side in ("only_a", "only_b")]
     yield page, "", [*said, *right]
     for name in ("a", "b"):
         yield page, "", [report[name]["run"][:8], report[name]["model"]]
