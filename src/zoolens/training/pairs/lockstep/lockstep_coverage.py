@@ -26,15 +26,14 @@ _OF_ROUNDING: Final = 1e-5  # of the gradients of other tensors
 
 @dataclass(frozen=True)
 class JudgedRuns:
-    """Both sides' captured steps as they are, with all that says how much of them was judged. `unseen`: settings that
-    differ and that no departure was traced to; `same_update`: the weights agree although something else departs."""
+    """Both sides' captured steps as they are, with all that says how much of them was judged."""
 
     map: ParameterMap
     a: Captures
     b: Captures
     compared: ComparedRun
-    unseen: Sequence[SettingDifference]
-    same_update: bool
+    unseen: Sequence[SettingDifference]  # settings that differ and that no departure was traced to
+    same_update: bool  # the weights agree although something else departs
     lost_at: int | None
 
     def coverage(self) -> Coverage:

@@ -22,17 +22,17 @@ _OTHER_DIVISOR: Final = {"n": "n - 1", "n - 1": "n"}
 
 
 class SettingSearch:
-    """`causes`: in order, the last one may be unproved. `doubtful`: the first departure that was taken for rounding
-    though it is beyond its floor. `always`: settings that every run of B has."""
+    """Searches causes by giving B the settings of A, one after another."""
 
     def __init__(
         self,
         course: PairedSteps,
         reference: Captures,
-        always: Mapping[str, Setting],
+        always: Mapping[str, Setting],  # settings that every run of B has
         known: Sequence[SettingDifference],
     ) -> None:
-        self.causes: list[DepartureCause] = []
+        self.causes: list[DepartureCause] = []  # in order; the last one may be unproved
+        # The first departure that was taken for rounding though it is beyond its floor.
         self.doubtful: ComparedQuantity | None = None
         self._course, self._reference = course, reference
         self._read = {setting.name: setting for setting in known}

@@ -14,14 +14,13 @@ _SAME: Final = 1e-5  # relative: what rounding alone may change in a mean of los
 
 @dataclass(frozen=True)
 class SeedPair:
-    """Both sides under one seed. `held_out_losses`: of both sides' answers by A's loss, where there are answers.
-    `churn`: the share of held-out samples to which they give another class. `kept`: it was trained before."""
+    """Both sides under one seed."""
 
     seed: int
     runs: tuple[SingleRun, SingleRun]
-    held_out_losses: tuple[float, float] | None = None
-    churn: float | None = None
-    kept: bool = False
+    held_out_losses: tuple[float, float] | None = None  # of both sides' answers by A's loss, where there are answers
+    churn: float | None = None  # the share of held-out samples to which they give another class
+    kept: bool = False  # whether it was trained before
 
     @property
     def finite(self) -> bool:

@@ -41,17 +41,17 @@ class Length:
 
 @dataclass(frozen=True)
 class SingleRun:
-    """`losses`: the mean of each epoch. `not_finite`: the number of the step whose loss was no finite number, after
-    which nothing was trained, and then there are no answers. `answers`: those to the held-out samples; `correct`, of
-    `total`: how many of them name the right class by the largest of their numbers. None: a sample has no class, or
-    several; or one number answers for two classes, and the loss decides where their border is."""
+    """One training of one side."""
 
     first_loss: float
-    losses: tuple[float, ...]
+    losses: tuple[float, ...]  # the mean of each epoch
     steps: int
     seconds: float
+    # The number of the step whose loss was no finite number. Nothing was trained after it, and there are no answers.
     not_finite: int | None = None
-    answers: Array | None = None
+    answers: Array | None = None  # to the held-out samples
+    # How many answers, of `total`, name the right class by the largest of their numbers. None: a sample has no class,
+    # or several; or one number answers for two classes, and the loss decides where their border is.
     correct: int | None = None
     total: int | None = None
 

@@ -17,15 +17,14 @@ from zoolens.training.pairs.networks.framework import Array
 
 
 class TrainingRequests:
-    """`make`: the trainable network of the objects that the worker has; `renew`: calls the user's function anew with
-    all generators seeded. `sent` and `written`: tensors of a request, and of its answer."""
+    """Answers the requests to train that reach a worker."""
 
     def __init__(
         self,
-        make: Callable[[], TrainableNetwork],
-        renew: Callable[[int], None],
-        sent: Callable[[Message], dict[str, Array]],
-        written: Callable[[Mapping[str, Array]], Any],
+        make: Callable[[], TrainableNetwork],  # of the objects that the worker has
+        renew: Callable[[int], None],  # calls the user's function anew with all generators seeded
+        sent: Callable[[Message], dict[str, Array]],  # the tensors of a request
+        written: Callable[[Mapping[str, Array]], Any],  # the tensors of its answer
     ) -> None:
         self._make, self._renew, self._sent, self._written = make, renew, sent, written
         self._course: TrainingCourse | None = None

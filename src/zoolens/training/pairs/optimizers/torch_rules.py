@@ -22,17 +22,16 @@ class Decay:
 
 
 class OwnRule:
-    """What all of them have: parameters, a learning rate, weight decay, and slots that begin with one value.
-
-    `slots`: by the name under which lockstep compares them, a tensor for each parameter. `param_groups`: one, as
-    torch's optimizers have them, where a schedule sets the rate."""
+    """What all of them have: parameters, a learning rate, weight decay, and slots that begin with one value."""
 
     def __init__(self, parameters: list[Any], rate: float, decay: Decay, starts: dict[str, float]) -> None:
         import torch
 
         self._torch, self.parameters, self.decay = torch, parameters, decay
+        # One group, as torch's optimizers have them, where a schedule sets the rate.
         self.param_groups: list[dict[str, Any]] = [{"params": parameters, "lr": rate}]
         self._starts, self.base_rate = starts, rate
+        # By the name under which lockstep compares them, a tensor for each parameter.
         self.slots = {
             name: [torch.full_like(parameter, start) for parameter in parameters] for name, start in starts.items()
         }

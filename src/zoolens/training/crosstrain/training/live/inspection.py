@@ -25,15 +25,14 @@ _NO_ROOM: Final = ("allocate memory", "not enough memory", "OOM when allocating"
 
 @dataclass(frozen=True)
 class Question:
-    """`inspector`: "module:NAME" of the importer that reads the live objects of the framework. `variables`: the
-    environment of its process, which for Keras decides about the framework below it."""
+    """What a process is asked to build and read."""
 
     framework: str
     architecture: str
     input_shape: tuple[int, int, int]
     classes: int
-    inspector: str
-    variables: tuple[tuple[str, str], ...]
+    inspector: str  # "module:NAME" of the importer that reads the live objects of the framework
+    variables: tuple[tuple[str, str], ...]  # of the process; for Keras they decide about the framework below it
 
     @property
     def ref(self) -> str:

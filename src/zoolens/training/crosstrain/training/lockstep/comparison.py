@@ -30,27 +30,29 @@ _MOST_CAUSES: Final = len(Semantics.model_fields) + 2  # each takes over a seman
 
 @dataclass(frozen=True)
 class LockstepSide:
-    """`label`: the framework, with "(a)" or "(b)" where both sides have the same. `semantics`: resolved."""
+    """One side of a comparison and how its run ended."""
 
-    label: str
+    label: str  # the framework, with "(a)" or "(b)" where both sides have the same
     framework: str
     versions: Mapping[str, str]
-    semantics: Semantics
+    semantics: Semantics  # resolved
     status: Status
     message: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lockstep(LockstepResult):
-    """What a comparison of the first steps of a recipe's two sides found. `compared`: the steps that both sides and the
-    reference reached. `first`: about the side that is farther there. `causes`: side by side, each where a side first
-    parts from a reference that has taken over all causes of that side before it."""
+    """What a comparison of the first steps of a recipe's two sides found.
+
+    Causes are listed side by side, each where a side first parts from a reference that has taken over all causes of
+    that side before it.
+    """
 
     recipe: Recipe
     sides: tuple[LockstepSide, LockstepSide]
     reference: Semantics
-    compared: tuple[int, ...]
-    first: DepartureCause | None
+    compared: tuple[int, ...]  # the steps that both sides and the reference reached
+    first: DepartureCause | None  # about the side that is farther there
 
 
 def lockstep(

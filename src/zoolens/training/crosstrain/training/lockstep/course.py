@@ -40,13 +40,12 @@ MAX_STEPS: Final = 100  # to capture: each of them is a file with everything a s
 
 @dataclass(frozen=True)
 class LockstepRun:
-    """`start`: the first weights. `network`: what the run trained, as far as its layers and tensors go. `semantics`:
-    what it was told, or resolved to where it was told nothing."""
+    """One run with everything that its captured steps computed."""
 
     outcome: Outcome
-    semantics: Semantics
-    network: Network
-    start: Mapping[str, Array]
+    semantics: Semantics  # what the run was told, or resolved to where it was told nothing
+    network: Network  # what the run trained, as far as its layers and tensors go
+    start: Mapping[str, Array]  # the first weights
     folder: Path
 
     def at(self, step: int) -> dict[str, Array] | None:

@@ -55,7 +55,7 @@ Runs = tuple[LockstepRun, LockstepRun]
 
 
 class ReferenceSearch:
-    """`rows`: of both sides, beside the reference as it is now. `watched`: the sides whose departures count.
+    """Searches causes by letting the reference take them over, one after another.
 
     Floors are measured anew for every cause that the reference has taken over: other semantics amplify rounding
     otherwise.
@@ -68,7 +68,7 @@ class ReferenceSearch:
         runs: Runs,
         labels: tuple[str, str],
         *,
-        watched: Sequence[int] = (0, 1),
+        watched: Sequence[int] = (0, 1),  # the sides whose departures count
         floors: Floors | None = None,
     ) -> None:
         self._course, self._runs, self._labels, self._watched = course, runs, labels, watched
@@ -82,6 +82,7 @@ class ReferenceSearch:
 
     def _compare(self, floors: Floors) -> None:
         self.floors = floors
+        # Of both sides, beside the reference as it is now.
         self.rows = tuple(row for step in self._course.steps for row in self._rows(step))
 
     def _rows(self, step: int) -> Iterator[ComparedQuantity]:

@@ -30,16 +30,12 @@ Report = Callable[[Epoch], None]
 
 
 class RecipeSide(ABC):
-    """The network, optimizer and loop that a job's recipe makes in one framework.
-
-    `semantics`: read from the live objects, as far as they are built. `parameters`: the number of learned numbers, None
-    before the network is built.
-    """
+    """The network, optimizer and loop that a job's recipe makes in one framework."""
 
     def __init__(self, job: Job, data: TrainData) -> None:
         self.job, self.data = job, data
-        self.semantics = Semantics()
-        self.parameters: int | None = None
+        self.semantics = Semantics()  # read from the live objects, as far as they are built
+        self.parameters: int | None = None  # the number of learned numbers; None before the network is built
 
     @abstractmethod
     def build(self, weights: Weights | None) -> None:

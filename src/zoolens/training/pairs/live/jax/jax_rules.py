@@ -85,12 +85,12 @@ def _is_counter(leaf: Any) -> bool:
 
 @dataclass(frozen=True)
 class MeasuredOptimizer:
-    """`fit`: None where no rule predicts the steps, and then `why` says what was seen. `later`: the learning rates
-    of steps by their numbers from 0, where there is a schedule and the optimizer counts its steps."""
+    """The rules that an optimizer was seen to follow."""
 
-    fit: FittedOptimizer | None
+    fit: FittedOptimizer | None  # None where no rule predicts the steps
     scheduled: bool = False
-    why: str = ""
+    why: str = ""  # what was seen, where no rule predicts the steps
+    # The learning rates of steps by their numbers from 0, where there is a schedule and the optimizer counts its steps.
     later: Callable[[Sequence[int]], Sequence[float] | None] | None = None
 
     def rate(self, step: int) -> float | None:
@@ -212,12 +212,12 @@ def _real_error(optimizer: Any, fit: FittedOptimizer, trained: Any) -> float:
 
 @dataclass(frozen=True)
 class RuleOptimizer:
-    """An optimizer of the same form that follows measured rules. `rates`: the learning rate of each of the first steps,
-    of which the last stays. `schedule`: the user's own optimizer with its measured rule, where it changes its learning
-    rate: it takes steps over small tensors beside, which tell the rate of each, however long the training is."""
+    """An optimizer of the same form that follows measured rules."""
 
     fit: FittedOptimizer
-    rates: tuple[float, ...]
+    rates: tuple[float, ...]  # the learning rate of each of the first steps, of which the last stays
+    # The user's own optimizer with its measured rule, where it changes its learning rate: it takes steps over small
+    # tensors beside, which tell the rate of each, however long the training is.
     schedule: tuple[Any, UpdateRule] | None = None
     factor: float = 1.0  # of every learning rate
 

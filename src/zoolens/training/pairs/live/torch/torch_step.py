@@ -14,15 +14,13 @@ from zoolens.training.pairs.optimizers.torch_slots import slots
 
 
 class TorchStep:
-    """Forward pass, loss, regularisation, gradient, clipping, optimizer and schedule, as a user's own loop has them.
-
-    `forward`: what answers the inputs; another than the module only while a recipe's layers are watched.
-    `accumulation`: number of steps whose mean gradient makes one update; a switch may change it.
-    """
+    """Forward pass, loss, regularisation, gradient, clipping, optimizer and schedule, as a user's own loop has them."""
 
     def __init__(self, module: Any, objects: TrainingObjects) -> None:
         self.module, self.objects = module, objects
+        # What answers the inputs; another than the module only while a recipe's layers are watched.
         self.forward: Callable[..., Any] = module
+        # The number of steps whose mean gradient makes one update; a switch may change it.
         self.accumulation = 1
         self._gathered: list[list[Any]] = []
         optimized = {id(parameter) for parameter in self.optimized()}
