@@ -31,7 +31,7 @@ def public_call(function: Callable[P, R], package: str, name: str) -> Callable[P
         given = _bound(signature, shown_name, args, kwargs)
         _check(function, shown_name, given)
         given.arguments.update({name: _plain_number(value) for name, value in given.arguments.items()})
-        with _names_of_files(shown_name):
+        with long_names_refused(shown_name):
             if not _tells_progress(function) or given.arguments.get(_PROGRESS) is not None:
                 return function(*given.args, **given.kwargs)
             with watched() or nullcontext() as bars:
@@ -113,7 +113,7 @@ def _is_plain(text: str) -> bool:
 
 
 @contextmanager
-def _names_of_files(name: str) -> Iterator[None]:
+def long_names_refused(name: str) -> Iterator[None]:
     """Raises a sentence for a text that was looked for as a file and is too long for one, such as a whole manifest."""
     try:
         yield

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 from zoolens.base.protocol.limits import Limits
+from zoolens.base.public.calls import long_names_refused
 from zoolens.faces.serving.monitoring.logs import LogObserver
 from zoolens.faces.serving.monitoring.metrics import PlaneMetrics
 from zoolens.faces.serving.options import ServerOptions
@@ -80,7 +81,10 @@ def serve(
     thread = _Thread(request)
     thread.start()
     try:
-        yield thread.server()
+        # Models are looked for when the block is entered, which is after the call whose arguments are checked.
+        with long_names_refused("zoolens.serve"):
+            server = thread.server()
+        yield server
     finally:
         thread.stop()
 

@@ -16,3 +16,10 @@ def test_a_server_that_cannot_start_says_why(asked):
     with pytest.raises(ZoolensError, match=r"nobody|nowhere"), serve(http=0, grpc=None, **asked):
         pass
     assert "zoolens-serve" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_name_too_long_for_a_file_is_one_sentence():
+    long = pytest.raises(ZoolensError, match="too long for the name of a file")
+    with long as caught, serve("x" * 5000, http=0, grpc=None):
+        pass
+    assert len(str(caught.value)) < 200

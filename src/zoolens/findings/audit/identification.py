@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zoolens.base.errors import ZoolensError
+from zoolens.base.errors import WrongArgument, ZoolensError
 from zoolens.base.present.results import Result
+from zoolens.base.public.argument_types import value_words
 from zoolens.base.store.records import RunKind
 from zoolens.base.store.store import Store
 from zoolens.base.verdicts import Coverage, Outcome, Verdict
@@ -122,7 +123,7 @@ def identify(
     """`names`: what the network is called (file, manifest, claimed architecture), the most trusted first. `like`: a
     relative of what the name claims may go by it."""
     resized = ResizedSignatures(graph)
-    known = [*shipped(), *further]
+    known = [*shipped(), *_known_networks(further)]
     own = _at_known_size(_signature(graph), known, resized)
     scored = [(similarity(own, network.signature), network) for network in shipped()]
     matches = tuple(nearest(own, known, n, resized))
@@ -133,6 +134,16 @@ def identify(
     if claim is None:
         return found
     return replace(found, judgement=judge_name(found, claim, scored, graph=graph, like=like))
+
+
+def _known_networks(further: Iterable[object]) -> Iterator[KnownNetwork]:
+    """Yields the networks; refuses anything else. Items of a generator cannot be checked before it is read."""
+    for network in further:
+        if not isinstance(network, KnownNetwork):
+            raise WrongArgument(
+                f"zoolens.identify: further must be an iterable of KnownNetwork; it holds {value_words(network)}."
+            )
+        yield network
 
 
 def _signature(graph: Graph) -> StructureSignature:

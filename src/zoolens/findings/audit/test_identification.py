@@ -5,6 +5,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+import zoolens
+from zoolens.base.errors import ZoolensError
 from zoolens.base.store.records import DatasetRecord, ModelRecord, RunKind, StackRecord, fingerprint
 from zoolens.base.store.store import open_store
 from zoolens.base.verdicts import Outcome
@@ -163,6 +165,11 @@ def test_what_only_the_store_knows_is_called_as_its_zoo_calls_it():
     graph = tiny(3)
     found = identify(graph, "it", further=[KnownNetwork("odd_net", "timm", signature(graph))])
     assert found.sentence == "it is an odd_net: its structure equals timm:odd_net."
+
+
+def test_a_generator_of_something_else_is_refused_with_a_sentence():
+    with pytest.raises(ZoolensError, match="an iterable of KnownNetwork; it holds 'resnet18', of type str"):
+        zoolens.identify(tiny(3), "it", further=(name for name in ["resnet18"]))
 
 
 def test_files_that_the_user_looked_at_before_are_no_evidence(tmp_path):
