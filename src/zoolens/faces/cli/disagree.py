@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.faces.cli.options import OUT_FILE, json_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
 if TYPE_CHECKING:
-    from zoolens.findings.comparisons.disagreements import Disagreements, Vote
-
-LONGEST = 24  # characters of a class name
+    from zoolens.findings.comparisons.disagreements import Disagreements
 
 
 @click.command()
@@ -65,47 +62,16 @@ def command(
 
 
 def print_disagreements(panel: Disagreements) -> None:
-    from zoolens.findings.comparisons.disagreements import readable
-    from zoolens.findings.comparisons.signatures import task_of
-    from zoolens.inventory.tasks.task import task_named
+    from zoolens.findings.comparisons.disagreement_page import contested_table, headline, panel_lines
 
     console = make_console()
-    run = panel.run
-    console.print(f"[bold]{plain(panel.panel[0].name)}[/] in {plain(run.stack.runtime)}, and nearest to it")
-    graded = task_named(task_of(run)).graded
-    agrees = "mean agreement" if graded else "agrees on"
-    for letter, member in zip(_letters(panel), panel.panel, strict=True):
-        share = "" if member.run is run else f"  {agrees} {100 * member.agreement:.1f} %"
-        console.print(f"  [bold]{letter}[/] {plain(member.name)}  {member.run.id[:8]}{share}")
-    size = run.inputs
-    console.print(
-        f"\n{panel.total:,} of {size:,} inputs of {plain(panel.dataset)} ({100 * panel.total / size:.1f} %) get "
-        "different answers" + (", the most contested first\n" if panel.inputs else "\n")
-    )
-    columns = [Column("input", keep=100), Column("truth", keep=99), Column("bits", "number")]
-    columns += [Column(letter, keep=90 - i) for i, letter in enumerate(_letters(panel))]
-    rows = [
-        [
-            contested.input,
-            _short(readable(panel.class_name(contested.label))),
-            f"{contested.entropy:.2f}",
-            *(f"{_short(readable(panel.class_name(vote.answer)))} {_score(vote)}" for vote in contested.votes),
-        ]
-        for contested in panel.inputs
-    ]
-    if rows:
-        print_table(columns, rows)
+    console.print(f"[bold]{plain(panel.panel[0].name)}[/] in {plain(panel.run.stack.runtime)}, and nearest to it")
+    for letter, words in panel_lines(panel):
+        console.print(f"  [bold]{letter}[/] {plain(words)}")
+    order = ", the most contested first\n" if panel.inputs else "\n"
+    console.print(f"\n{plain(headline(panel))}{order}")
+    if panel.inputs:
+        table = contested_table(panel)
+        print_table(table.columns, table.rows)
     for note in panel.notes:
         console.print(f"[dim]note: {plain(note)}[/]")
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
-
-
-def _score(vote: Vote) -> str:
-    return "" if vote.score is None else f"{100 * vote.score:.0f} %"
-
-
-def _letters(panel: Disagreements) -> list[str]:
-    return ["A", *(str(i) for i in range(1, len(panel.panel)))]

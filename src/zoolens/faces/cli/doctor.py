@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoolens.base.errors import GateFailed
-from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.faces.cli.options import json_option, on_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
 if TYPE_CHECKING:
-    from zoolens.findings.audit.doctor.verdict import Diagnosis, VariantTrial
-
-EQUALS_SHOWN = 4
-REASON_SHOWN = 40  # characters; --json has it whole
+    from zoolens.findings.audit.doctor.verdict import Diagnosis
 
 
 @click.command()
@@ -89,74 +85,44 @@ def _fails(diagnosis: Diagnosis, condition: str | None) -> bool:
 
 
 def print_diagnosis(diagnosis: Diagnosis, show_all: bool) -> None:
+    from zoolens.findings.audit.doctor.diagnosis_page import NOT_SWEPT, not_swept_lines
+
     console = make_console()
     console.print(f"[bold]{plain(diagnosis.model)}[/] in {diagnosis.runtime} on {plain(diagnosis.data)}\n")
     _print_trials(diagnosis, show_all)
     _print_sensitivity(diagnosis, console)
-    console.print("\n[bold]Not swept[/]")
-    for axis in diagnosis.not_swept:
-        console.print(f"  {plain(f'{axis.factor}: {axis.reason}')}", soft_wrap=True)
+    console.print(f"\n[bold]{NOT_SWEPT}[/]")
+    for line in not_swept_lines(diagnosis):
+        console.print(f"  {plain(line)}", soft_wrap=True)
     _print_verdict(diagnosis, console)
 
 
 def _print_trials(diagnosis: Diagnosis, show_all: bool) -> None:
-    columns = [
-        Column("variant", keep=9),
-        Column("images", "number", keep=3),
-        Column("top-1 [95 %]", "number", keep=8),
-        Column("against the manifest", "number", keep=7),
-        Column("p (Holm)", "number", keep=6),
-        Column("run", keep=1),
-    ]
-    declared, *others = diagnosis.trials
-    best = _best(diagnosis)
-    shown = [trial for trial in others if show_all or trial.steps <= 1 or trial.variant == best]
-    ordered = sorted(shown, key=lambda trial: (-trial.accuracy, trial.variant))
-    print_table(columns, [_row(trial) for trial in (declared, *ordered)])
-    hidden = len(others) - len(shown)
+    from zoolens.findings.audit.doctor.diagnosis_page import hidden_words, trials_table
+
+    table = trials_table(diagnosis, show_all=show_all)
+    print_table(table.columns, table.rows)
+    hidden = hidden_words(diagnosis, table)
     if hidden:
-        click.echo(f"{hidden} combinations of several changes are not listed; --all lists them.")
-
-
-def _best(diagnosis: Diagnosis) -> str:
-    return " + ".join(f"{fault.factor}: {fault.correct}" for fault in diagnosis.faults)
-
-
-def _row(trial: VariantTrial) -> list[str]:
-    if trial.error:
-        reason = trial.error if len(trial.error) <= REASON_SHOWN else f"{trial.error[:REASON_SHOWN]}…"
-        return [trial.variant, f"{trial.n:,}", "cannot run", reason, "–", (trial.run or "–")[:8]]
-    low, high = (100 * end for end in trial.interval)
-    least, most = (100 * end for end in trial.change_interval)
-    compared = trial.variant != "as declared"
-    return [
-        trial.variant,
-        f"{trial.n:,}",
-        f"{100 * trial.accuracy:.1f} % [{low:.1f}, {high:.1f}]",
-        f"{100 * trial.change:+.1f} [{least:+.1f}, {most:+.1f}]" if compared else "–",
-        f"{trial.p_value:.2g}" if compared else "–",
-        (trial.run or "–")[:8],
-    ]
+        click.echo(f"{hidden}; --all lists them.")
 
 
 def _print_sensitivity(diagnosis: Diagnosis, console: Any) -> None:
+    from zoolens.findings.audit.doctor.diagnosis_page import SENSITIVITY, sensitivity_lines, sensitivity_words
+
     if diagnosis.sensitivity:
-        console.print(
-            f"\n[bold]Sensitivity of the model[/] (top-1 on {diagnosis.sensitivity[0].n:,} images, one change each)"
-        )
-    for factor in diagnosis.sensitivity:
-        ends = f"{factor.worst} {100 * factor.worst_accuracy:.1f} %, {factor.best} {100 * factor.best_accuracy:.1f} %"
-        console.print(f"  {plain(factor.factor)}: {100 * factor.spread:.1f} points ({plain(ends)})", soft_wrap=True)
+        console.print(f"\n[bold]{SENSITIVITY}[/] ({sensitivity_words(diagnosis)})")
+    for line in sensitivity_lines(diagnosis):
+        console.print(f"  {plain(line)}", soft_wrap=True)
 
 
 def _print_verdict(diagnosis: Diagnosis, console: Any) -> None:
     from zoolens.findings.audit.doctor.correction import fragment
+    from zoolens.findings.audit.doctor.diagnosis_page import equals_lines
 
     console.print(f"\n[bold]{plain(diagnosis.sentence)}[/]", soft_wrap=True)
-    if diagnosis.equals:
-        more = len(diagnosis.equals) - EQUALS_SHOWN
-        named = "; ".join(diagnosis.equals[:EQUALS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
-        console.print(f"Not distinguishable from it: {plain(named)}.", soft_wrap=True)
+    for line in equals_lines(diagnosis):
+        console.print(plain(line), soft_wrap=True)
     for note in diagnosis.notes:
         console.print(f"[yellow]Note:[/] {plain(note)}", soft_wrap=True)
     if diagnosis.corrected is not None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.base.present.figures import percent_down, stack_label
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.base.verdicts import NotKnown, enforce
@@ -16,8 +14,8 @@ from zoolens.faces.cli.options import OUT_FILE, json_option, trust_option, wide_
 from zoolens.faces.cli.stores import check_store, store_option
 
 if TYPE_CHECKING:
-    from zoolens.findings.comparisons.behaviour import Accuracy, Behaviour
-    from zoolens.findings.comparisons.equivalence import Bounds, Equivalence, ModelBounds, OnData
+    from zoolens.findings.comparisons.equivalence import Equivalence, OnData
+    from zoolens.findings.comparisons.equivalence_words import FoundLine
     from zoolens.findings.comparisons.matrix import Matrix
 
 
@@ -78,6 +76,7 @@ def command(
 def _show_pair(models: tuple[str, ...], asked: dict[str, Any], conditions: tuple[str, ...], as_json: bool) -> None:
     from zoolens.base.present.bars import Bars
     from zoolens.findings.comparisons.equivalence import as_data, equiv
+    from zoolens.findings.comparisons.equivalence_words import refusal
     from zoolens.findings.comparisons.gate import parse_equivalence_gate
 
     gates = [parse_equivalence_gate(text) for text in conditions]
@@ -88,123 +87,49 @@ def _show_pair(models: tuple[str, ...], asked: dict[str, Any], conditions: tuple
     else:
         print_report(report)
     if report.reasons:
-        raise NotKnown(f"{report.a} (A) and {report.b} (B) cannot be compared: {'; '.join(report.reasons)}.")
+        raise NotKnown(refusal(report))
     enforce(gates, report)
 
 
 def print_report(report: Equivalence) -> None:
+    from zoolens.findings.comparisons.equivalence_words import (
+        MARGIN_BOUND,
+        MARGIN_BOUND_MEANING,
+        guarantee_line,
+        margin_lines,
+    )
+
     console = make_console()
     for compared in report.on:
         _print_data(console, compared, report.tolerance)
-    if len(report.comparable) > 1 and report.guarantee is not None:
-        console.print(
-            f"\n[bold]On every one of {len(report.comparable)} datasets[/] {_guaranteed(report)}: at least "
-            f"{percent_down(report.guarantee.lower)} ({_percent(report.confidence, 0)} confidence; "
-            f"least on {plain(report.guarantee.worst.name)})."
-        )
+    guarantee = guarantee_line(report)
+    if guarantee is not None:
+        console.print()
+        _print_line(console, guarantee)
     if report.arora is not None:
-        _print_arora(console, report.arora)
-
-
-def _guaranteed(report: Equivalence) -> str:
-    outputs = [output for pair in report.comparable for output in pair.outputs]
-    names = {output.agreement_name(report.tolerance) for output in outputs}
-    return names.pop() if len(names) == 1 else "agreement"
+        console.print(f"\n[bold]{MARGIN_BOUND}[/] ({MARGIN_BOUND_MEANING})")
+        for text in margin_lines(report.arora):
+            console.print(f"  {plain(text)}")
 
 
 def _print_data(console: Any, pair: OnData, tolerance: float) -> None:
-    for side, run in (("A", pair.a), ("B", pair.b)):
-        console.print(f"[bold]{side}[/] {run.id[:8]}  {plain(run.ref)}  {plain(stack_label(run))}")
-    console.print(f"  {pair.n:,} inputs of {plain(pair.dataset)}\n")
-    several = len(pair.outputs) > 1
-    for output in pair.outputs:
-        bounds = pair.bounds if output is pair.worst else None
-        _print_output(console, output, bounds, tolerance, several)
-    if pair.outputs and pair.outputs[0].accuracy is not None:
-        _print_accuracy(console, pair.outputs[0].accuracy, pair.bounds)
+    from zoolens.findings.comparisons.equivalence_words import data_lines, side_lines, size_words
+
+    for side, words in side_lines(pair):
+        console.print(f"[bold]{side}[/] {plain(words)}")
+    console.print(f"  {plain(size_words(pair))}\n")
+    for line in data_lines(pair, tolerance):
+        _print_line(console, line)
     for note in pair.fit.notes:
         console.print(f"[dim]note: {plain(note)}[/]")
 
 
-def _print_output(console: Any, output: Behaviour, bounds: Bounds | None, tolerance: float, named: bool) -> None:
-    title = f"{plain(output.output)} ({plain(output.task)}): " if named else ""
-    bound = ""
-    if bounds is not None and not math.isnan(bounds.agreement):
-        bound = (
-            f", at least [bold]{percent_down(bounds.agreement)}[/] on inputs drawn like these "
-            f"({_percent(bounds.confidence, 0)} confidence, {bounds.agreement_bound})"
-        )
-    what = plain(output.agreement_name(tolerance))
-    agreement = "not known" if math.isnan(output.agreement) else _percent(output.agreement)
-    console.print(f"{title}{what}: [bold]{agreement}[/]{bound}")
-    low, high = output.l2
-    facts = [f"full agreement on {_percent(output.full / output.n)} of the inputs"] if output.graded else []
-    facts += [] if math.isnan(output.identical) else [f"bit-equal outputs {_percent(output.identical)}"]
-    if output.top5_overlap is not None:
-        facts.append(f"common classes among the five best {_percent(output.top5_overlap)}")
-    # The task knows no distance, or only classes were kept.
-    if math.isnan(low):
-        facts += ["no scores were kept"] if output.top5_overlap is not None else []
-    elif output.top5_overlap is not None:
-        span = f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
-        facts.append(f"mean l2 distance of probabilities {span}")
-    else:
-        share = output.relative_l2 or 0
-        shown = f"{_percent(share, 3)} of A's length" if math.isfinite(share) else "A gives zeros where B does not"
-        facts.append(f"mean l2 distance {low:.3g} ({shown})")
-    if output.cosine is not None:
-        facts.append(f"mean cosine {output.cosine:.5f}")
-    if facts:
-        console.print("  " + ", ".join(facts))
+def _print_line(console: Any, line: FoundLine) -> None:
+    from rich.text import Text
 
-
-def _print_accuracy(console: Any, accuracy: Accuracy, bounds: Bounds | None) -> None:
-    a, b, difference = _percent(accuracy.a), _percent(accuracy.b), f"{100 * accuracy.difference:+.2f} points"
-    if bounds is not None and bounds.accuracy_a and bounds.accuracy_b and bounds.difference:
-        a = f"{a} {_interval(bounds.accuracy_a)}"
-        b = f"{b} {_interval(bounds.accuracy_b)}"
-        low, high = bounds.difference
-        difference += f" \\[{100 * low:+.2f}, {100 * high:+.2f}]"
-    console.print(
-        f"accuracy: A {a}, B {b}\n  B − A [bold]{difference}[/] "
-        f"(only A correct: {accuracy.only_a:,}, only B correct: {accuracy.only_b:,}; paired)"
-    )
-    if bounds is not None and bounds.accuracy_drop is not None:
-        console.print(
-            f"  B is {_promised_change(bounds.accuracy_drop)} on inputs drawn like these "
-            f"({_percent(bounds.confidence, 0)} confidence, betting)"
-        )
-
-
-def _print_arora(console: Any, bounds: ModelBounds) -> None:
-    console.print("\n[bold]Margin bound[/] (generalisation of each model by itself, not their agreement)")
-    for side, bound in (("A", bounds.a), ("B", bounds.b)):
-        console.print(f"  {side}: {plain(bound if isinstance(bound, str) else bound.sentence)}")
-
-
-def _percent(value: float, digits: int = 1) -> str:
-    return f"{_hundredths(value, digits)} %"
-
-
-def _hundredths(value: float, digits: int = 1) -> str:
-    """Nearly all is not shown as all: 99.96."""
-    text = f"{100 * value:.{digits}f}"
-    if value < 1 and float(text) == 100:
-        return _hundredths(value, digits + 1)
-    return text
-
-
-def _promised_change(drop: float) -> str:
-    """What an upper bound on the drop in accuracy says, rounded so that it still holds."""
-    points = math.ceil(10_000 * drop) / 100
-    if points < 0:
-        return f"more accurate by at least [bold]{-points:.2f} points[/]"
-    return f"less accurate by at most [bold]{points:.2f} points[/]"
-
-
-def _interval(interval: tuple[float, float]) -> str:
-    low, high = interval
-    return f"\\[{100 * low:.1f}, {100 * high:.1f}]"
+    text = Text(line.text)
+    text.highlight_words(line.bold, "bold")
+    console.print(text)
 
 
 # --- many models
@@ -232,6 +157,8 @@ def _show_matrix(
 
 def print_matrix(matrix: Matrix) -> None:
     """Rows in the order of families; columns are numbered, so that they stay narrow."""
+    from zoolens.findings.comparisons.equivalence_words import hundredths, percent_words
+
     console = make_console()
     console.print(f"{plain(matrix.title)}, % of {matrix.n:,} inputs of {plain(matrix.dataset)}; families together\n")
     numbers = [str(i + 1) for i in range(len(matrix.names))]
@@ -245,8 +172,8 @@ def print_matrix(matrix: Matrix) -> None:
         [
             numbers[i],
             name,
-            "–" if matrix.accuracy[i] != matrix.accuracy[i] else _percent(matrix.accuracy[i]),
-            *("–" if value != value else _hundredths(value) for value in matrix.agreement[i]),
+            "–" if matrix.accuracy[i] != matrix.accuracy[i] else percent_words(matrix.accuracy[i]),
+            *("–" if value != value else hundredths(value) for value in matrix.agreement[i]),
         ]
         for i, name in enumerate(matrix.names)
     ]

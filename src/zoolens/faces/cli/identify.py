@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.base.verdicts import NotKnown, Outcome
 from zoolens.faces.cli.exit_codes import trouble
@@ -18,15 +17,7 @@ from zoolens.faces.cli.stores import store_option
 if TYPE_CHECKING:
     from zoolens.findings.audit.folder_identification import IdentifiedFile
     from zoolens.findings.audit.identification import Identification
-    from zoolens.findings.graph.signatures.nearest_networks import NetworkMatch
     from zoolens.findings.graph.structures.structure import Structure
-
-
-_SAME_LAYERS = {  # by how the padding compares
-    "equal": "the same structure",
-    "differs": "the same layers, other padding",
-    "unknown": "the same layers; its padding at this image size is not known",
-}
 
 
 class NameContradicted(ZoolensError):
@@ -107,24 +98,12 @@ def _names(structure: Structure, model: str) -> list[str]:
 
 
 def _print(result: Identification) -> None:
+    from zoolens.findings.audit.identification_page import matches_table
+
     console = make_console()
     console.print(f"[bold]{plain(result.sentence)}[/]\n", soft_wrap=True)
-    columns = [
-        Column("network", keep=9),
-        Column("likeness", "number", keep=8),
-        Column("this has", keep=5, folds=True),
-    ]
-    print_table(columns, [_row(match) for match in result.matches])
-
-
-def _row(match: NetworkMatch) -> list[str]:
-    from zoolens.findings.graph.signatures.nearest_networks import NEAR
-
-    if match.exact:
-        words = _SAME_LAYERS[match.padding]
-    else:
-        words = "; ".join(match.differences) if match.similarity >= NEAR else "–"
-    return [match.ref, f"{100 * match.similarity:.0f} %", words]
+    table = matches_table(result)
+    print_table(table.columns, table.rows)
 
 
 # --- a folder

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import Final
 
 import click
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import Styled, make_console, plain, print_table
 from zoolens.faces.cli.options import trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
-if TYPE_CHECKING:
-    from zoolens.findings.comparisons.reproduce import FigureVerdict
+_COLOURS: Final = {"✓": "green", "~": "yellow", "✗": "red"}
 
 
 @click.command()
@@ -31,26 +28,26 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
     Exits with 1 if an answer (not a timing) falls outside.
     """
     from zoolens.base.present.bars import Bars
-    from zoolens.base.present.figures import figure, with_interval
     from zoolens.faces.cli.asking import answered_yes
     from zoolens.findings.comparisons.reproduce import reproduce
+    from zoolens.findings.comparisons.reproduction_page import (
+        NOT_REPRODUCED,
+        figures_table,
+        identical_lines,
+        summary,
+        title,
+    )
 
     with answered_yes() if yes else nullcontext(), Bars() as bars:
         result = reproduce(run, store=store, allow_code=allow_code, progress=bars)
     console = make_console()
-    console.print(f"{plain(result.original.ref)} in {result.original.stack.runtime}: ", end="")
-    console.print(f"run {result.original.id[:8]} repeated as {result.again.id[:8]}")
-    rows = []
-    for pair in result.verdicts:
-        if pair.then.metric != "recall" or not pair.inside:
-            mark = Styled("✓", "green") if pair.inside else Styled("~", "yellow") if pair.drifts else Styled("✗", "red")
-            now = figure(pair.now.value, pair.then.unit) if pair.now else "gone"
-            rows.append([mark, pair.then.metric, pair.then.scope, with_interval(pair.then), now])
-    names = {"": 9, "metric": 9, "scope": 5, "then": 7, "now": 8}
-    print_table([Column(name, keep=keep) for name, keep in names.items()], rows, console)
-    if result.identical is not None:
-        console.print(f"{100 * result.identical:.4g} % of the answers are the same bit by bit.")
-    console.print(_summary(result.verdicts))
+    console.print(plain(title(result)))
+    figures = figures_table(result)
+    rows = [[Styled(mark, _COLOURS[mark]), *cells] for mark, *cells in figures.rows]
+    print_table(figures.columns, rows, console)
+    for line in identical_lines(result):
+        console.print(line)
+    console.print(summary(result.verdicts))
     for note in result.notes:
         console.print(plain(note))
     for difference in result.report.environment:
@@ -58,18 +55,7 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
         console.print(f"  {'!' if difference.telling else ' '} {changed}")
     if not result.holds:
         raise ZoolensError(
-            "The answers are not reproduced; the figures marked ✗ are outside their interval.",
+            NOT_REPRODUCED,
             hint=f"`zoolens diverge {result.again.id[:8]} MODEL@RUNTIME:env=PACKAGES` says at which layer this "
             "environment diverges from the original one.",
         )
-
-
-def _summary(verdicts: Sequence[FigureVerdict]) -> str:
-    """Figures that must hold, and those of the machine, apart: a timing outside its interval is no failure."""
-    lasting, drifting = ([verdict for verdict in verdicts if verdict.drifts is drifts] for drifts in (False, True))
-    held, inside = (sum(verdict.inside for verdict in group) for group in (lasting, drifting))
-    text = f"{held} of {len(lasting)} figures hold." if lasting else ""
-    if drifting:
-        text += f" Of {len(drifting)} timings and other figures of the machine {inside} fall inside their interval"
-        text += "; those marked ~ drifted." if inside < len(drifting) else "."
-    return text.strip()

@@ -6,8 +6,9 @@ from click.testing import CliRunner
 
 from zoolens.base.errors import GateFailed, ZoolensError
 from zoolens.base.store.store import open_store
-from zoolens.faces.cli.equiv import _percent, command
+from zoolens.faces.cli.equiv import command
 from zoolens.findings.comparisons.conftest import one_hot, vector_columns, write_run
+from zoolens.findings.comparisons.equivalence_words import percent_words
 
 LABELS = np.arange(200) % 10
 
@@ -95,7 +96,7 @@ def test_options_of_two_models_do_not_go_with_a_matrix(invoke, tmp_path):
 
 
 def test_nearly_all_is_not_printed_as_all():
-    assert [_percent(value) for value in (1, 0.9996, 0.99999, 0.95, 0)] == [
+    assert [percent_words(value) for value in (1, 0.9996, 0.99999, 0.95, 0)] == [
         "100.0 %", "99.96 %", "99.999 %", "95.0 %", "0.0 %",
     ]  # fmt: skip
 

@@ -23,7 +23,12 @@ _SHOWN: Final = {
     "zoolens.base.store.records:Run": "_run",
     "zoolens.findings.measure.plan:Outcome": "_outcome",
     "zoolens.findings.comparisons.compare:Report": "_report",
+    "zoolens.findings.comparisons.equivalence:Equivalence": "_equivalence",
+    "zoolens.findings.comparisons.disagreements:Disagreements": "_disagreements",
+    "zoolens.findings.comparisons.reproduce:Reproduction": "_reproduction",
     "zoolens.findings.comparisons.matrix:Matrix": "_matrix",
+    "zoolens.findings.audit.doctor.verdict:Diagnosis": "_diagnosis",
+    "zoolens.findings.audit.identification:Identification": "_identification",
     "zoolens.findings.queries.answers.query_answers:Answer": "_answer",
     "zoolens.findings.queries.prepared_query:PreparedQuery": "_prepared",
     "zoolens.findings.index.index:Index": "_index",
@@ -44,9 +49,10 @@ _SHOWN: Final = {
 def show(result: Any, *, store: Store | str | Path | None = None) -> Shown:
     """A result of this package as a notebook shows it; elsewhere it prints as text.
 
-    `result`: what `evaluate`, `compare`, `query`, `prepare`, `diff`, `cost`, `graph_of`, `trace`, `diverge`,
-    `agreement_matrix`, `build_index`, `run_load` and `crosstrain.explain` return, lists of outcomes or traces, a run
-    of the store, or the id of one, a prefix of it, "last" or "last~1". `store`: where runs are read from.
+    `result`: what `evaluate`, `compare`, `reproduce`, `equiv`, `disagree`, `agreement_matrix`, `query`, `prepare`,
+    `diff`, `cost`, `graph_of`, `identify`, `doctor`, `trace`, `diverge`, `build_index`, `run_load` and
+    `crosstrain.explain` return, lists of outcomes or traces, a run of the store, or the id of one, a prefix of it,
+    "last" or "last~1". `store`: where runs are read from.
     """
     if isinstance(result, str):
         return Shown(_run_named(result, store))
@@ -132,6 +138,36 @@ def _matrix(matrix: Any, _: Any) -> Page:
 
     title = f"Agreement of {len(matrix.names)} models on {matrix.dataset}"
     return Page(title, sections=(Section(charts=(chart(matrix),), items=matrix.notes),))
+
+
+def _equivalence(report: Any, _: Any) -> Page:
+    from zoolens.findings.comparisons.equivalence_page import equivalence_page
+
+    return equivalence_page(report)
+
+
+def _disagreements(found: Any, _: Any) -> Page:
+    from zoolens.findings.comparisons.disagreement_page import disagreement_page
+
+    return disagreement_page(found)
+
+
+def _reproduction(result: Any, _: Any) -> Page:
+    from zoolens.findings.comparisons.reproduction_page import reproduction_page
+
+    return reproduction_page(result)
+
+
+def _diagnosis(diagnosis: Any, _: Any) -> Page:
+    from zoolens.findings.audit.doctor.diagnosis_page import diagnosis_page
+
+    return diagnosis_page(diagnosis)
+
+
+def _identification(found: Any, _: Any) -> Page:
+    from zoolens.findings.audit.identification_page import identification_page
+
+    return identification_page(found)
 
 
 def _answer(answer: Any, _: Any) -> Page:

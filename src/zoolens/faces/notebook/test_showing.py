@@ -84,6 +84,24 @@ def test_a_comparison_in_a_notebook(store, pair):
     assert "[chart: Inputs with different answers]" in repr(shown)
 
 
+def test_what_judges_two_models_is_a_page_by_itself(store, pair):
+    report = zoolens.equiv(pair[0], pair[1], store=store)
+    assert "same answer: 87.5 %, at least" in report._repr_html_()
+    found = zoolens.disagree(pair[0], 1, store=store)
+    assert "5 of 40 inputs of digits (12.5 %) get different answers." in found._repr_html_()
+    for result in (report, found):
+        assert_quiet(result._repr_html_())
+
+
+def test_names_of_strangers_in_pages_of_results_are_text(store):
+    classes = [HOSTILE] * 4
+    runs = [write_run(store, f"{letter}{HOSTILE}", one_hot(answers, 4), LABELS, classes=classes)
+            for letter, answers in (("a", LABELS), ("b", ANSWERS))]  # fmt: skip
+    for result in (zoolens.equiv(*runs, store=store), zoolens.disagree(runs[0], 1, store=store)):
+        assert_quiet(result._repr_html_())
+        assert "&lt;script&gt;" in result._repr_html_()
+
+
 def test_a_run_by_its_id_or_as_a_record_or_as_an_outcome(store, pair):
     text = repr(zoolens.show(pair[1].id[:8], store=store))
     assert "zoo:b@1.0.0" in text

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from zoolens.base.errors import WrongArgument, ZoolensError
-from zoolens.base.present.results import Result
+from zoolens.base.present.results import Result, frame
 from zoolens.base.public.argument_types import value_words
 from zoolens.base.store.records import RunKind
 from zoolens.base.store.store import Store
@@ -52,6 +52,21 @@ class Identification(Result):
     coverage: Coverage
     claim: NameClaim | None = None
     judgement: Judgement | None = None  # of the name; None where it claims nothing
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each known network that is near, the nearest first."""
+        rows = [
+            {
+                "network": match.ref,
+                "architecture": match.architecture,
+                "similarity": match.similarity,
+                "exact": match.exact,
+                "padding": str(match.padding),
+                "differences": "; ".join(match.differences),
+            }
+            for match in self.matches
+        ]
+        return frame(rows, "Identification.frame")
 
     @property
     def claimed(self) -> str:

@@ -11,6 +11,7 @@ from zoolens.base.store.records import DatasetRecord, ModelRecord, RunKind, Stac
 from zoolens.base.store.store import open_store
 from zoolens.base.verdicts import Outcome
 from zoolens.findings.audit.identification import identify, stored
+from zoolens.findings.audit.identification_page import identification_page
 from zoolens.findings.audit.papers import paper, papers
 from zoolens.findings.audit.papers.compile import compile_paper
 from zoolens.findings.audit.wording import article
@@ -225,3 +226,31 @@ def test_an_empty_store_knows_nothing(tmp_path):
 
 def test_articles():
     assert (article("AlexNet"), article("ResNet-50")) == ("an AlexNet", "a ResNet-50")
+
+
+def test_a_frame_has_a_row_for_each_network():
+    pytest.importorskip("pandas")
+    found = identify(compile_paper(paper("squeezenet1_1")), "it", names=["squeezenet1_0"])
+    table = found.frame()
+    assert table["network"].tolist() == [match.ref for match in found.matches]
+    assert table["exact"][0]
+    assert table["differences"][0] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("squeezenet1_1", "good", "it is"),
+        ("squeezenet1_0", "", "it"),
+        ("", "", "it is a SqueezeNet 1.1: its structure equals"),
+    ],
+)
+def test_a_page_says_what_the_network_is_and_whether_its_name_is_right(name, kind, said):
+    found = identify(compile_paper(paper("squeezenet1_1")), "it", names=[name])
+    page = identification_page(found)
+    assert page.verdict.startswith(said)
+    assert page.verdict_kind == kind
+    assert page.judged == found.verdict
+    assert page.lead == (found.sentence if found.judgement else "")
+    ((_, table),) = page.sections[0].tables
+    assert table.rows[0][1:] == ("100 %", "the same layers; its padding at this image size is not known")

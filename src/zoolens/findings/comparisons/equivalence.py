@@ -16,7 +16,7 @@ import numpy as np
 
 from zoolens.base import plugins
 from zoolens.base.errors import UnknownName, ZoolensError
-from zoolens.base.present.results import Result
+from zoolens.base.present.results import Result, frame
 from zoolens.base.progress import Progress
 from zoolens.base.statistics.anytime import paired_lower
 from zoolens.base.statistics.groups import GroupSample, WorstGroup, worst_group
@@ -125,6 +125,11 @@ class Equivalence(Result):
     on: tuple[OnData, ...]
     guarantee: WorstGroup | None = None
     arora: ModelBounds | None = None
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each output on each dataset. A dataset on which the two cannot be
+        compared has one row with the reasons. Figures that are not known are missing."""
+        return frame((row for pair in self.on for row in _rows(pair)), "Equivalence.frame")
 
     @property
     def comparable(self) -> tuple[OnData, ...]:
@@ -310,6 +315,29 @@ def _outputs_left_out(pair: OnData) -> int:
 
 def _outputs(run: Run) -> int:
     return len(run.resolved.get("outputs") or (None,))
+
+
+def _rows(pair: OnData) -> list[dict[str, Any]]:
+    return [_row(pair, output) for output in pair.outputs or (None,)]
+
+
+def _row(pair: OnData, output: Behaviour | None) -> dict[str, Any]:
+    """Returns an output for a table; without one, that the two were not compared on this dataset."""
+    accuracy = None if output is None else output.accuracy
+    shares = [] if output is None else [output.agreement]
+    return {
+        "dataset": pair.dataset,
+        "inputs": pair.n,
+        "output": None if output is None else output.output,
+        "task": None if output is None else output.task,
+        "outcome": agreement_verdict(shares, 0, (), ()).outcome.value,
+        "agreement": None if output is None else output.agreement,
+        "agreement_lower": None if pair.bounds is None else pair.bounds.agreement,
+        "identical": None if output is None else output.identical,
+        "accuracy_a": None if accuracy is None else accuracy.a,
+        "accuracy_b": None if accuracy is None else accuracy.b,
+        "reasons": "; ".join(pair.fit.reasons),
+    }
 
 
 def as_data(report: Equivalence) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from zoolens.base.present.results import Result
+from zoolens.base.present.results import Result, frame
 from zoolens.base.verdicts import Coverage, Gap, Outcome, Tally, Verdict, judged
 from zoolens.findings.comparisons.origins import DataOrigin
 from zoolens.findings.divergence.divergence_answers import AnswerPairs, OtherOutput
@@ -37,6 +37,23 @@ class LayerFacts:
     label: str
     layer: InspectedLayer
 
+    def as_row(self) -> dict[str, object]:
+        """Returns the layer for a table. What is not known is None: where only one side shows the layer, or where
+        rounding alone may move it by its own size."""
+        between, floor = self.layer.between, self.layer.floor
+        judgement = None if between is None else between.verdict(floor)
+        alone = [None if side is None or side.local is None else side.local.error for side in self.layer.sides]
+        return {
+            "layer": self.label,
+            "a": self.layer.pair.a,
+            "b": self.layer.pair.b,
+            "difference": None if between is None else between.error,
+            "floor": floor,
+            "beyond_rounding": None if judgement in (None, "blind") else judgement == "beyond",
+            "a_alone": alone[0],
+            "b_alone": alone[1],
+        }
+
 
 @dataclass(frozen=True, repr=False)
 class Divergence(Result):
@@ -61,6 +78,11 @@ class Divergence(Result):
     output: OtherOutput | None = None  # what floor, parts and causes are about, if it is not the main output
     origin: DataOrigin | None = None  # where the inputs lie; None: unknown
     fingerprint: str = ""  # of the inputs' content
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each layer, in order of computation. Differences are relative, and
+        infinite where only one side is finite; what is not known is missing."""
+        return frame((fact.as_row() for fact in self.layers), "Divergence.frame")
 
     @property
     def relative_error(self) -> float:

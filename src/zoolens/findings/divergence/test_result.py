@@ -113,3 +113,16 @@ def test_each_gap_is_said_with_its_remedy():
         Gap(f"output {'x' * 60}, which has no partner", remedy="Give both outputs the same name."),
         Gap("output y, which has no partner", remedy="Give both outputs the same name."),
     )
+
+
+def test_a_frame_has_a_row_for_each_layer_and_nothing_where_nothing_is_known():
+    pytest.importorskip("pandas")
+    pair = NodePair("c2", "c2")
+    one_side = LayerFacts("c2", InspectedLayer(pair, None, 1e-5, None, None))
+    blind = LayerFacts("c3", InspectedLayer(pair, Deviation(0.5), 1.0, None, None))
+    within = LayerFacts("c4", InspectedLayer(pair, Deviation(1e-6), 1e-5, None, None))
+    table = divergence(layers=(LAYER, one_side, blind, within)).frame()
+    assert table["layer"].tolist() == ["c1", "c2", "c3", "c4"]
+    assert table["beyond_rounding"].tolist() == [True, None, None, False]
+    assert table["difference"].isna().tolist() == [False, True, False, False]
+    assert table["a_alone"].isna().all()

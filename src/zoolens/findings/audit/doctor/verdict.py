@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from zoolens.base.present.results import Result
+from zoolens.base.present.results import Result, frame
 from zoolens.base.statistics.intervals import Interval
 from zoolens.base.statistics.multiplicity import holm
 from zoolens.findings.audit.doctor.bench import MIN_HELD_OUT, Level, VariantBench
@@ -40,6 +40,30 @@ class VariantTrial:
     p_value: float
     steps: int  # how many axes differ from the declared variant
     error: str | None = None
+
+    @property
+    def compared(self) -> bool:
+        """Whether this is another variant than the declared one, which is not compared with itself."""
+        return self.steps > 0
+
+    def as_row(self) -> dict[str, object]:
+        """Returns the trial for a table. A variant that cannot run has no figures."""
+        ran = not self.error
+        compared = ran and self.compared
+        return {
+            "variant": self.variant,
+            "factor": self.factor,
+            "images": self.n,
+            "accuracy": self.accuracy if ran else None,
+            "low": self.interval.low if ran else None,
+            "high": self.interval.high if ran else None,
+            "change": self.change if compared else None,
+            "change_low": self.change_interval.low if compared else None,
+            "change_high": self.change_interval.high if compared else None,
+            "p_value": self.p_value if compared else None,
+            "run": self.run,
+            "error": self.error,
+        }
 
 
 @dataclass(frozen=True)
@@ -92,6 +116,11 @@ class Diagnosis(Result):
     declared: Manifest
     corrected: Manifest | None
     notes: tuple[str, ...] = ()  # what else the user should know
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each variant that was tried, the declared one first. Figures of
+        a variant that cannot run are missing."""
+        return frame((trial.as_row() for trial in self.trials), "Diagnosis.frame")
 
 
 def judge(bench: VariantBench, axes: Sequence[Axis], not_swept: Sequence[NotSwept], final: Variant) -> Diagnosis:
