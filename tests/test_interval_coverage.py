@@ -32,6 +32,7 @@ ROOT = Path(__file__).parent.parent
 STATISTICS = ROOT / "src" / "zoolens" / "base" / "statistics"
 HERE = "tests/test_interval_coverage.py"
 _ANYTIME = "src/zoolens/base/statistics/test_anytime.py::test_at_no_moment_is_the_truth_refuted_more_often_than_alpha"
+_RESAMPLING = "src/zoolens/base/statistics/test_resampling_coverage.py"
 
 TABLE = {
     "wilson": f"{HERE}::test_wilson_covers_on_average",
@@ -65,6 +66,8 @@ TABLE = {
     "ratio_interval": "src/zoolens/base/statistics/test_student.py::test_ratio_intervals_cover",
     "seed_noise": "src/zoolens/base/statistics/test_seeds.py::"
     "test_the_excess_interval_covers_also_where_sides_share_their_weights",
+    "resampled_estimate": f"{_RESAMPLING}::test_intervals_of_mean_iou_cover_or_are_not_given_where_a_class_is_rare",
+    "resampled_difference": f"{_RESAMPLING}::test_intervals_of_a_difference_of_f1_cover",
 }
 MAKES = ("Interval", "Estimate", "WorstGroup", "CalibrationError", "SeedNoise")  # types that hold ends of intervals
 BOUNDS = ("lower", "upper", "lowers", "uppers", "lowers_in_order")  # endings of names that return a bound alone

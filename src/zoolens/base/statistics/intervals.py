@@ -149,13 +149,13 @@ def bootstrap(
     calibration error only grows with noise) would otherwise be outside its own interval.
     """
     tail = (1 - confidence) / 2
-    low, high = np.quantile(statistic(_draws(len(sums), seed) @ sums), [tail, 1 - tail])
+    low, high = np.quantile(statistic(block_draws(len(sums), seed) @ sums), [tail, 1 - tail])
     estimate = float(statistic(sums.sum(axis=0, keepdims=True))[0])
     return Interval(min(float(low), estimate), max(float(high), estimate))
 
 
 @lru_cache(maxsize=4)
-def _draws(blocks: int, seed: int) -> NDArray[np.float64]:
+def block_draws(blocks: int, seed: int) -> NDArray[np.float64]:
     """How often each block is drawn in each resample."""
     drawn = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), size=RESAMPLES)
     return drawn.astype(np.float64)

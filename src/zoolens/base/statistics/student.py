@@ -74,15 +74,15 @@ def ratio_interval(part: Values, whole: Values, rounding: Values | None = None) 
 def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
     """The value that Student's t with whole degrees of freedom exceeds in size with probability 1 − confidence."""
     low, high = 0.0, 1.0
-    while _t_within(high, freedom) < confidence:
+    while t_within(high, freedom) < confidence:
         high *= 2
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (middle, high) if _t_within(middle, freedom) < confidence else (low, middle)
+        low, high = (middle, high) if t_within(middle, freedom) < confidence else (low, middle)
     return (low + high) / 2
 
 
-def _t_within(t: float, freedom: int) -> float:
+def t_within(t: float, freedom: int) -> float:
     """P(|T| ≤ t); Abramowitz and Stegun 26.7.3 and 26.7.4."""
     angle = math.atan(t / math.sqrt(freedom))
     square, sine = math.cos(angle) ** 2, math.sin(angle)
