@@ -1,1 +1,1 @@
-"""How right boxes and masks are: parts of each image, from which the figures of any weighted set of images follow."""
+"""How right answers are: parts of each input, from which the figures of any weighted set of inputs follow."""
