@@ -118,6 +118,8 @@ FRAMEWORKS = {
     "psycopg": ["base/store/*.py"],
     "vl_convert": ["base/present/images.py"],
     "jinja2": ["base/present/pages.py"],
+    "soundfile": ["inventory/preprocess/sound/decoding.py"],
+    "soxr": ["inventory/preprocess/sound/resampling.py"],
 }
 
 
