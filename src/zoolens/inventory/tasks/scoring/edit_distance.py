@@ -19,8 +19,8 @@ from zoolens.inventory.tasks.scoring.score import Integers, Score, checked_weigh
 Unit = Literal["character", "word"]
 Symbols = NDArray[np.uint32]
 
-# Product of both lengths, after equal beginnings and ends are cut off: some seconds of one core. Texts of a whole
-# book that have nothing in common would take hours.
+# Product of both lengths, after equal beginnings and ends are cut off: about a minute of one core, at the 13.5 ns a
+# cell that were measured on rows of 30,000 symbols. Two texts of a million characters would take hours.
 MOST_CELLS: Final = 4_000_000_000
 
 _SEVERAL_SPACES: Final = re.compile(r"\s\s+")
