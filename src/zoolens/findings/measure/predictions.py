@@ -81,16 +81,18 @@ class Predictions:
 
     @property
     def score(self) -> NDArray[np.float32]:
-        kept = self.main.columns.get("score")
+        kept: NDArray[np.float32] | None = self.main.columns.get("score")
         return self._unknown()[:, None] if kept is None else kept
 
     @property
     def label_score(self) -> NDArray[np.float32]:
-        return self.main.columns.get("label_score", self._unknown())
+        kept: NDArray[np.float32] = self.main.columns.get("label_score", self._unknown())
+        return kept
 
     @property
     def sum_squares(self) -> NDArray[np.float32]:
-        return self.main.columns.get("sum_squares", self._unknown())
+        kept: NDArray[np.float32] = self.main.columns.get("sum_squares", self._unknown())
+        return kept
 
     @property
     def digest(self) -> NDArray[np.uint64] | None:

@@ -16,6 +16,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.base.errors import DatasetError
+from zoolens.inventory.datasets.truth import Truth
+
 NO_LABELS: Final = "none"  # in a dataset's options: there is nothing that tells what is right
 UNLABELLED: Final = -1  # label of every sample of a dataset without labels: enough for parity, not for accuracy
 
@@ -57,6 +60,8 @@ class Dataset(ABC):
     alphabetical: bool = False  # whether classes are numbered in alphabetical order because nothing says another one
     notes: tuple[str, ...] = ()  # what whoever evaluates on it should know, such as files that are left out
     opened_as: OpenedAs | None = None  # None: it was not opened by `open_dataset`
+    # The kind of what is right where that is no class (see `truth`): `labels` are all UNLABELLED then.
+    truth_kind: str | None = None
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -83,7 +88,16 @@ class Dataset(ABC):
     @property
     def labelled(self) -> bool:
         """Whether it says what is right; without labels two models can still be compared with each other."""
-        return bool((self.labels() != UNLABELLED).any())
+        return self.truth_kind is not None or bool((self.labels() != UNLABELLED).any())
+
+    def truth(self, index: int) -> Truth | None:
+        """What is right of one sample, of the kind `truth_kind`, read from the source; None: nobody said.
+
+        The numbers of classes count through `classes`. Truths belong to the content that the fingerprint is made of.
+        """
+        if self.truth_kind is None:
+            raise DatasetError(f"The dataset {self.name} says of each sample no more than the number of a class.")
+        raise NotImplementedError(f"{type(self).__name__} has truths of kind {self.truth_kind}, but does not read them")
 
     def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
         """Several samples at once, where they lie in memory and that is quicker; None: read them one by one."""
@@ -111,6 +125,7 @@ class DatasetView(Dataset):
         self.parent = parent
         self.name, self.classes = parent.name, parent.classes
         self.encoded, self.alphabetical, self.notes = parent.encoded, parent.alphabetical, parent.notes
+        self.truth_kind = parent.truth_kind
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -126,6 +141,9 @@ class DatasetView(Dataset):
 
     def labels(self) -> NDArray[np.int64]:
         return self.parent.labels()
+
+    def truth(self, index: int) -> Truth | None:
+        return self.parent.truth(index)
 
     def fingerprint(self) -> str:
         return self.parent.fingerprint()

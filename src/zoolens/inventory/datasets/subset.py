@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import DatasetError
 from zoolens.inventory.datasets.dataset import Dataset, DatasetView, Rows, Sample
+from zoolens.inventory.datasets.truth import Truth
 
 
 class Subset(DatasetView):
@@ -34,6 +35,9 @@ class Subset(DatasetView):
 
     def labels(self) -> NDArray[np.int64]:
         return self.parent.labels()[self._indices]
+
+    def truth(self, index: int) -> Truth | None:
+        return self.parent.truth(self._index_list[index])
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(f"subset {self.parent.fingerprint()};".encode())

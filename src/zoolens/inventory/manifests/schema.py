@@ -139,7 +139,11 @@ class Input(Part):
 
 
 class Output(Part):
-    name: str | None = None
+    name: str | None = Field(default=None, description="Tensor name; may be left out for a single output.")
+    parts: dict[str, str] | None = Field(
+        default=None,
+        description="Tensor names by what each holds, of a task that reads several: boxes, scores, classes.",
+    )
     task: str = Field(
         default="classification",
         description="What the output does: classification, embedding, regression, other, or the task of a plug-in.",
@@ -162,6 +166,12 @@ class Output(Part):
             known = dict.fromkeys((*TASKS, *plugins.names(plugins.TASKS)))
             raise ValueError(f"there is no task {task!r}; tasks are {', '.join(known)}")
         return task
+
+    @model_validator(mode="after")
+    def _named_once(self) -> Self:
+        if self.parts is not None and self.name is not None:
+            raise ValueError("give either name, of a single tensor, or parts, of several")
+        return self
 
     @model_validator(mode="after")
     def _steps_fit(self) -> Self:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -19,15 +19,23 @@ from numpy.typing import NDArray
 from zoolens.base import plugins
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.statistics.intervals import Interval
+from zoolens.inventory.tasks.ragged import Ragged
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from zoolens.inventory.datasets.truth import Truth
+    from zoolens.inventory.tasks.judgement import Judgement
+    from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 
 DEFAULT_TASK: Final = "classification"  # of an output whose manifest names none
 TOLERANCE: Final = 1e-3  # of relative l2 distance, below which two vectors count as the same answer
 UNKNOWN: Final = Interval(float("nan"), float("nan"))
 
+TRUTH_KNOWN: Final = "known"  # a column of truths: 1 where the dataset says what is right, else 0
+
 Floats = NDArray[np.float64]
+Column = NDArray[Any] | Ragged
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,9 @@ class Answers:
 
     output: str
     task: str
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    columns: Mapping[str, Any] = field(default_factory=dict)  # arrays, and `Ragged` where the task says so
     width: int | None = None
+    truths: Mapping[str, Any] = field(default_factory=dict)  # likewise, of a main output whose truth is no class
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -79,15 +88,33 @@ class Task(ABC):
     judged: ClassVar[bool] = False  # labels tell how right an answer is: `scores` gives numbers
     directional: ClassVar[bool] = False  # the direction of a vector has a meaning, so that cosines are worth telling
     unit: ClassVar[str] = "numbers an answer"  # what `Answers.width` counts
+    # The tensors that one output is read from, by what they hold, and whether each must be there (`parts` in a
+    # manifest). Empty: one tensor, which is read as scores of classes or as plain numbers.
+    roles: ClassVar[Mapping[str, bool]] = {}
+    truth: ClassVar[str | None] = None  # kind of truth that judges answers (see `datasets/truth.py`); None: a class
+    ragged: ClassVar[frozenset[str]] = frozenset()  # columns, and columns of truths, whose rows differ in length
 
     @abstractmethod
     def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:
         """The columns that an answer is kept in. `main`: of the output that the data's labels are about."""
 
     @abstractmethod
-    def keep(self, values: NDArray[np.float32], labels: NDArray[Any] | None) -> Mapping[str, NDArray[Any]]:
-        """The columns of a batch, from the values that postprocessing made: inputs × classes or numbers. `labels`: the
-        true classes of the main output, −1 where there is none; None: this is not the main output."""
+    def keep(self, values: Any, labels: NDArray[Any] | None) -> Mapping[str, Column]:
+        """The columns of a batch, from the values that postprocessing made: inputs × classes or numbers; what `reader`
+        gave where the task has roles. `labels`: the true classes of the main output, −1 where there is none; None: this
+        is not the main output."""
+
+    def reader(self, setup: OutputSetup) -> Reader:
+        """How the tensors of an output are read; only of a task with roles."""
+        raise NotImplementedError(f"the task {self.name} has roles, but no reader")
+
+    def truth_columns(self) -> Mapping[str, pa.DataType]:
+        """The columns that a truth is kept in beside `TRUTH_KNOWN`."""
+        return {}
+
+    def keep_truth(self, truths: Sequence[Truth | None]) -> Mapping[str, Column]:
+        """The columns of the truths of a batch; None: nobody said what is right, which any row may stand for."""
+        return {}
 
     @abstractmethod
     def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
@@ -102,7 +129,15 @@ class Task(ABC):
         """What an index of many models compares: one integer an input, or one vector an input."""
 
     def scores(self, answers: Answers, labels: NDArray[Any]) -> Floats | None:
-        """How right each answer is, between 0 and 1; None: labels cannot judge answers of this task."""
+        """How right each answer is, between 0 and 1; None: labels cannot judge answers of this task.
+
+        A task with a truth of its own takes it from `answers.truths`. An answer without a truth may have any score.
+        """
+        return None
+
+    def judgement(self, answers: Answers) -> Judgement | None:
+        """The task's metrics on the inputs that have a truth, of which there is at least one; None: it has none beside
+        the mean of `scores`."""
         return None
 
     def figures(self, a: Answers, b: Answers) -> PairFigures:
@@ -141,8 +176,32 @@ def task_names() -> list[str]:
     return [*BUILT_IN, *(name for name in plugins.names(plugins.TASKS) if name not in BUILT_IN)]
 
 
+def known_truths(answers: Answers, labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which inputs have a truth that can judge their answers."""
+    known = answers.truths.get(TRUTH_KNOWN)
+    return np.asarray(labels >= 0 if known is None else known != 0)
+
+
+def taken_answers(answers: Answers, places: NDArray[Any]) -> Answers:
+    """The answers to some of the inputs."""
+    columns = {name: values[places] for name, values in answers.columns.items()}
+    truths = {name: values[places] for name, values in answers.truths.items()}
+    return replace(answers, columns=columns, truths=truths)
+
+
 def column(answers: Answers, name: str) -> NDArray[Any]:
     """A column that is needed for what is asked."""
+    found: NDArray[Any] = _column(answers, name)
+    return found
+
+
+def ragged_column(answers: Answers, name: str) -> Ragged:
+    """A column whose rows differ in length, which is needed for what is asked."""
+    found: Ragged = _column(answers, name)
+    return found
+
+
+def _column(answers: Answers, name: str) -> Any:
     if name not in answers.columns:
         raise ZoolensError(
             f"The answers of {answers.output} have no {name}: it was not kept.",

@@ -1,0 +1,51 @@
+"""The metrics of a task on a whole dataset, as functions of how often each input counts.
+
+A metric that is no mean over inputs (AP, F1, mIoU, AUC) gets its interval and its paired test by resampling inputs:
+`base/statistics/resampling.py` calls `Judgement.aggregate` with the weights of each resample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from zoolens.base.statistics.resampling import SHARE, Aggregate, Counts, Floats, Limits
+
+FRACTION: Final = "fraction"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric of a task: its name in the store, its unit, and the range that it lies in."""
+
+    name: str
+    unit: str = FRACTION
+    limits: Limits = SHARE
+    lower_is_better: bool = False
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a dataset's truths say of a model's answers. `aggregate` gives one column for each metric, the main one
+    first: from weights (resamples × inputs) to values (resamples × metrics), NaN where one is not defined."""
+
+    metrics: tuple[Metric, ...]
+    aggregate: Callable[[Counts], Floats]
+    notes: tuple[str, ...] = ()  # what a reader should know of the figures, such as how many classes enter them
+
+    @property
+    def main(self) -> Metric:
+        return self.metrics[0]
+
+    def of(self, name: str) -> Aggregate:
+        """The aggregate of one metric."""
+        place = [metric.name for metric in self.metrics].index(name)
+        return lambda weights: self.aggregate(weights)[:, place]
+
+
+def each_resample(metrics: Callable[[Counts], Sequence[float]]) -> Callable[[Counts], Floats]:
+    """The aggregate of metrics that are computed for the weights of one resample at a time."""
+    return lambda weights: np.array([metrics(row) for row in weights], np.float64)
