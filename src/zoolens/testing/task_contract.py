@@ -2,10 +2,13 @@
 
 class TestTagging(TaskContract):
     task_class = Tagging
+
+A task whose answers are no rows of numbers overrides `values`, one with a truth of its own `truths`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +17,9 @@ import pytest
 from numpy.typing import NDArray
 
 from zoolens.findings.measure.predictions import schema
-from zoolens.inventory.tasks.task import Answers, Task
+from zoolens.inventory.datasets.truth import Truth
+from zoolens.inventory.tasks.ragged import Ragged
+from zoolens.inventory.tasks.task import TRUTH_KNOWN, Answers, Column, Task
 
 N, WIDTH = 12, 6
 
@@ -26,21 +31,33 @@ class TaskContract:
     def task(self) -> Task:
         return self.task_class()
 
-    def values(self, seed: int) -> NDArray[np.float32]:
-        """What postprocessing gives for a batch: inputs × classes or numbers. Override it where these do not fit."""
+    def values(self, seed: int) -> Any:
+        """What postprocessing, or the task's reader, gives for a batch of N inputs: here inputs × classes or numbers.
+        Override it where these do not fit. A slice of it must be a smaller batch."""
         scores = np.random.default_rng(seed).random((N, WIDTH))
         return np.asarray(scores / scores.sum(axis=1, keepdims=True), np.float32)
 
     def labels(self) -> NDArray[np.int32]:
         return np.arange(N, dtype=np.int32) % WIDTH
 
+    def truths(self) -> Sequence[Truth | None]:
+        """What is right of each of the N inputs. Override it for a task with a truth of its own."""
+        return [None] * N
+
     def answers(self, task: Task, seed: int = 0, labels: NDArray[Any] | None = None) -> Answers:
         """What is read back of a batch after it was kept as Arrow keeps it."""
         kept = task.keep(self.values(seed), self.labels() if labels is None else labels)
-        stored = {name: pa.array(list(kept[name]), kind) for name, kind in task.columns(main=True).items()}
-        columns = {name: np.array(column.to_pylist()) for name, column in stored.items()}
+        columns = read_back(kept, task.columns(main=True), task.ragged)
         columns["digest"] = np.arange(N, dtype=np.uint64) + N * seed  # as every output has one
-        return Answers("out", task.name, columns, WIDTH)
+        return Answers("out", task.name, columns, WIDTH, self.stored_truths(task))
+
+    def stored_truths(self, task: Task) -> dict[str, Any]:
+        if task.truth is None:
+            return {}
+        truths = self.truths()
+        known = np.array([truth is not None for truth in truths], np.int8)
+        kept = task.keep_truth(truths)
+        return {**read_back(kept, task.truth_columns(), task.ragged), TRUTH_KNOWN: known}
 
     def test_it_says_what_it_is(self, task: Task) -> None:
         assert task.name
@@ -54,6 +71,24 @@ class TaskContract:
             assert set(kept) == set(task.columns(main=main))
             assert {len(column) for column in kept.values()} == {N}
         schema([task.name])  # which refuses columns that every table of answers has
+
+    def test_it_keeps_the_truths_that_it_declares_for_every_input(self, task: Task) -> None:
+        if task.truth is None:
+            assert not task.truth_columns()
+            return
+        for truths in (self.truths(), [None] * N, []):
+            kept = task.keep_truth(truths)
+            assert set(kept) == set(task.truth_columns())
+            assert {len(column) for column in kept.values()} == {len(truths)}
+        assert TRUTH_KNOWN not in task.truth_columns()
+        assert {truth.kind for truth in self.truths() if truth is not None} == {task.truth}
+
+    def test_columns_of_rows_of_several_lengths_are_declared(self, task: Task) -> None:
+        assert task.ragged <= {*task.columns(main=True), *task.truth_columns()}
+        kept = dict(task.keep(self.values(0), self.labels()))
+        if task.truth is not None:
+            kept |= task.keep_truth(self.truths())
+        assert {name for name, column in kept.items() if isinstance(column, Ragged)} <= task.ragged
 
     def test_an_empty_batch_is_kept(self, task: Task) -> None:
         kept = task.keep(self.values(0)[:0], self.labels()[:0])
@@ -83,6 +118,21 @@ class TaskContract:
             assert scores.shape == (N,)
             assert ((scores >= 0) & (scores <= 1)).all()
 
+    def test_metrics_of_resamples_lie_in_their_ranges(self, task: Task) -> None:
+        judgement = task.judgement(self.answers(task))
+        if judgement is None:
+            return
+        names = [metric.name for metric in judgement.metrics]
+        assert len(set(names)) == len(names) > 0
+        drawn = np.random.default_rng(0).multinomial(N, np.full(N, 1 / N), 3).astype(np.int64)
+        values = judgement.aggregate(np.concatenate([np.ones((2, N), np.int64), drawn]))
+        assert values.shape == (5, len(names))
+        np.testing.assert_array_equal(values[0], values[1])
+        np.testing.assert_array_equal(judgement.of(names[-1])(drawn), values[2:, -1])
+        for metric, column in zip(judgement.metrics, values.T, strict=True):
+            low, high = metric.limits
+            assert (np.isnan(column) | ((column >= low) & (column <= high))).all()
+
     def test_a_signature_is_one_class_or_one_vector_an_input(self, task: Task) -> None:
         signature = task.signature(self.answers(task))
         assert len(signature) == N
@@ -104,3 +154,20 @@ class TaskContract:
             shown = task.show(self.answers(task), 3, names)
             assert shown.strip()
             assert "\n" not in shown
+
+
+def read_back(kept: Mapping[str, Column], types: Mapping[str, pa.DataType], ragged: frozenset[str]) -> dict[str, Any]:
+    """Columns as they are after Arrow held them."""
+    stored = {name: pa.array(list(kept[name]), kind) for name, kind in types.items()}
+    return {name: _rows(column) if name in ragged else _array(column) for name, column in stored.items()}
+
+
+def _rows(column: pa.Array) -> Ragged:
+    element = column.type.value_type
+    dtype = str if pa.types.is_string(element) else element.to_pandas_dtype()
+    return Ragged.of([np.array(row, dtype) for row in column.to_pylist()], dtype)
+
+
+def _array(column: pa.Array) -> NDArray[Any]:
+    # An array of bytes would lose zeros at their end.
+    return np.array(column.to_pylist(), object if pa.types.is_binary(column.type) else None)
