@@ -24,6 +24,7 @@ from zoolens.findings.graph.importers.importer import Importer
 from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.ir.vocabulary import OPS
 from zoolens.findings.graph.passes.canonical import LAYOUT, REWRITES, SETTLING
+from zoolens.inventory.datasets.kinds import kind_names, load_kind
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.runtimes.support import support_markdown
 
@@ -52,6 +53,14 @@ def plugin_table(group: str) -> str:
     for name in plugins.names(group):
         what = getattr(plugins.load(group, name), "summary", None) or _first_sentence(_module_of(group, name))
         rows.append(f"| `{name}` | {what.strip().splitlines()[0].rstrip('.')} |")
+    return "\n".join(rows)
+
+
+def dataset_table() -> str:
+    rows = ["| name | what |", "| --- | --- |"]
+    for name in kind_names():
+        module = importlib.import_module(load_kind(name).__module__)
+        rows.append(f"| `{name}` | {_first_sentence(module)} |")
     return "\n".join(rows)
 
 
@@ -113,7 +122,7 @@ def generated() -> Iterator[tuple[Path, str]]:
     sections = {
         "runtimes.md": {"support": support_markdown()},
         "zoos.md": {"zoos": plugin_table(plugins.ZOOS)},
-        "datasets.md": {"datasets": plugin_table(plugins.DATASETS)},
+        "datasets.md": {"datasets": dataset_table()},
         "measuring.md": {"metrics": plugin_table(plugins.METRICS)},
         "cost.md": {"counters": counter_table()},
         "graph.md": {

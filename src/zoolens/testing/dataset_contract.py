@@ -16,7 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from zoolens.base.errors import DatasetError
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
+from zoolens.inventory.datasets.subset import Subset
+from zoolens.inventory.datasets.truth import Truth
 
 LOOKED_AT = 30  # samples that are compared one by one
 
@@ -25,6 +28,10 @@ class DatasetContract:
     def opened(self, tmp_path: Path) -> Dataset:
         """A small dataset, written below `tmp_path` if need be."""
         raise NotImplementedError
+
+    def opened_with_another_truth(self, tmp_path: Path) -> Dataset | None:
+        """Opens the inputs of `opened` with one truth changed, such as a side of a box; None: truths are classes."""
+        return None
 
     @pytest.fixture
     def dataset(self, tmp_path: Path) -> Dataset:
@@ -40,6 +47,16 @@ class DatasetContract:
         assert first.value.dtype == second.value.dtype
         np.testing.assert_array_equal(first.value, second.value)
 
+    @staticmethod
+    def assert_same_truth(first: Truth | None, second: Truth | None) -> None:
+        assert (first is None) == (second is None)
+        if first is None or second is None:
+            return
+        assert first.kind == second.kind
+        for name, part in first.parts.items():
+            assert part.dtype == second[name].dtype
+            np.testing.assert_array_equal(part, second[name])
+
     def test_it_has_a_name_and_inputs(self, dataset: Dataset) -> None:
         assert dataset.name
         assert len(dataset) > 0
@@ -54,9 +71,50 @@ class DatasetContract:
         assert labels.shape == (len(dataset),)
         assert labels.dtype == np.int64
         assert [dataset.read(index).label for index in self.looked_at(dataset)] == labels[:LOOKED_AT].tolist()
-        assert dataset.labelled == bool((labels != UNLABELLED).any())
+        assert dataset.labelled == (dataset.truth_kind is not None or bool((labels != UNLABELLED).any()))
         if dataset.classes is not None and dataset.labelled:
             assert labels.max() < len(dataset.classes)
+        if dataset.truth_kind is not None:
+            assert (labels == UNLABELLED).all()
+
+    def test_a_truth_is_of_the_kind_that_the_dataset_names(self, dataset: Dataset) -> None:
+        if dataset.truth_kind is None:
+            with pytest.raises(DatasetError):
+                dataset.truth(0)
+            return
+        for index in self.looked_at(dataset):
+            truth = dataset.truth(index)
+            assert truth is None or truth.kind == dataset.truth_kind
+            if truth is not None and "classes" in truth.parts and dataset.classes is not None:
+                assert truth["classes"].min(initial=0) >= 0
+                assert truth["classes"].max(initial=0) < len(dataset.classes)
+
+    def test_a_truth_is_the_same_again_also_from_several_threads(self, dataset: Dataset) -> None:
+        if dataset.truth_kind is None:
+            pytest.skip("what is right of its samples is a class")
+        first = [dataset.truth(index) for index in self.looked_at(dataset)]
+        with ThreadPoolExecutor(4) as pool:
+            again = list(pool.map(dataset.truth, self.looked_at(dataset)))
+        for before, after in zip(first, again, strict=True):
+            self.assert_same_truth(before, after)
+
+    def test_a_part_has_the_truths_of_its_samples(self, dataset: Dataset) -> None:
+        if dataset.truth_kind is None:
+            pytest.skip("what is right of its samples is a class")
+        places = [index for index in self.looked_at(dataset) if index % 2][::-1]
+        part = Subset(dataset, np.array(places, np.int64), "some")
+        for place, index in enumerate(places):
+            self.assert_same_truth(part.truth(place), dataset.truth(index))
+
+    def test_another_truth_makes_another_dataset(self, dataset: Dataset, tmp_path: Path) -> None:
+        if dataset.truth_kind is None:
+            pytest.skip("what is right of its samples is a class")
+        elsewhere = tmp_path / "another"
+        elsewhere.mkdir()
+        other = self.opened_with_another_truth(elsewhere)
+        if other is None:
+            pytest.skip("the test opens no dataset with another truth")
+        assert other.fingerprint() != dataset.fingerprint()
 
     def test_images_are_decoded_pixels(self, dataset: Dataset) -> None:
         value = dataset.read(0).value

@@ -21,6 +21,7 @@ from zoolens.inventory.datasets.dataset import Dataset, OpenedAs
 from zoolens.inventory.datasets.idx import find_idx_images
 from zoolens.inventory.datasets.imagefolder import LABELS, images_under
 from zoolens.inventory.datasets.images import SUFFIXES
+from zoolens.inventory.datasets.kinds import BUILT_IN, kind_names, load_kind
 from zoolens.inventory.datasets.readbyplugin import ReadByPlugin
 from zoolens.inventory.datasets.subset import select
 from zoolens.inventory.datasets.texts import SUFFIXES as TEXT_SUFFIXES
@@ -34,7 +35,7 @@ _GZIP_START: Final = b"\x1f\x8b"
 def open_dataset(spec: str | Path, *, limit: int | None = None, seed: int | None = None, **options: str) -> Dataset:
     """The dataset a spec names, or `limit` samples of it. `options` are those of the kind, as after the "?"."""
     kind, location, written = parse_spec(str(spec))
-    opener = plugins.load(plugins.DATASETS, kind)
+    opener = load_kind(kind)
     arguments = {**written, **options}
     _check_options(kind, opener, location, arguments)
     try:
@@ -49,7 +50,7 @@ def open_dataset(spec: str | Path, *, limit: int | None = None, seed: int | None
     if len(dataset) == 0:
         dataset.close()
         raise DatasetError(f"The dataset {spec} is empty.", hint="A measurement needs at least one sample.")
-    code = plugins.code_of(plugins.DATASETS, kind)
+    code = None if kind in BUILT_IN else plugins.code_of(plugins.DATASETS, kind)
     chosen = select(dataset if code is None else ReadByPlugin(dataset, code), limit, seed)
     chosen.opened_as = OpenedAs(_with_options(str(spec), options), limit, seed)
     return chosen
@@ -99,7 +100,7 @@ def whole_data(data: Data) -> str:
 
 def parse_spec(spec: str) -> tuple[str, str, dict[str, str]]:
     """Kind, location and options. A path that exists is never taken for anything else."""
-    kinds = plugins.names(plugins.DATASETS)
+    kinds = kind_names()
     if "\0" in spec:
         raise DatasetError(f"{_short(spec)} is not a name that a dataset can have: it holds a null character.")
     if not spec.strip():
@@ -140,7 +141,7 @@ def detect(path: Path) -> str:
     if kind is None:
         raise DatasetError(
             f"The kind of dataset in {path} is not recognised.",
-            hint=f"Say it as kind:location with one of {', '.join(plugins.names(plugins.DATASETS))}; "
+            hint=f"Say it as kind:location with one of {', '.join(kind_names())}; "
             f"a folder of images needs class sub-folders or a {LABELS}.",
         )
     return kind

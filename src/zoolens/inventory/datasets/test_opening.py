@@ -1,10 +1,15 @@
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoolens.base import plugins
 from zoolens.base.errors import DatasetError
 from zoolens.inventory.datasets.arrays import ArrayDataset
+from zoolens.inventory.datasets.kinds import BUILT_IN, load_kind
 from zoolens.inventory.datasets.opening import open_dataset, parse_spec
 from zoolens.inventory.datasets.subset import select
 
@@ -24,6 +29,13 @@ def test_a_spec_is_a_path_or_kind_location_options(npz):
     assert parse_spec(f"{npz}?y=y") == ("npz", str(npz), {"y": "y"})
     assert parse_spec("npz:some/where?x=a&y=b%20c") == ("npz", "some/where", {"x": "a", "y": "b c"})
     assert parse_spec("demo") == ("demo", "", {})
+
+
+def test_the_kinds_that_are_written_out_are_the_entry_points_and_can_be_loaded():
+    project = Path(__file__).parents[4] / "pyproject.toml"
+    points = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["entry-points"]
+    assert points[plugins.DATASETS] == BUILT_IN
+    assert all(callable(load_kind(name)) for name in BUILT_IN)
 
 
 def test_a_dataset_prints_as_one_line(npz):

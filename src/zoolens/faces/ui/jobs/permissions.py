@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 from zoolens.base import plugins
 from zoolens.faces.ui.endpoint import RequestError
 from zoolens.inventory.catalog.names import is_run, parse
+from zoolens.inventory.datasets.kinds import kind_names
 
 _LONGEST = 1000
 
@@ -52,7 +53,7 @@ def check_data(data: str, allowed: Sequence[Path]) -> None:
     kind, colon, location = place.partition(":")
     if kind == "demo" and not location and not options:
         return
-    known = colon and kind in plugins.names(plugins.DATASETS)
+    known = colon and kind in kind_names()
     _check_path(location if known else place, allowed, "dataset", "Use the built-in dataset (demo)")
     for _, value in parse_qsl(options):
         if "/" in value or "\\" in value or ".." in value:

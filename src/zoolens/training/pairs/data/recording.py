@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from zoolens.base import plugins
 from zoolens.base.engine.process import WorkerKind, WorkerProcess
 from zoolens.base.engine.scratch import make_scratch, remove_scratch
 from zoolens.base.errors import DatasetError, ZoolensError
 from zoolens.base.paths import new_folder
 from zoolens.base.progress import Progress, Silent
+from zoolens.inventory.datasets.kinds import kind_names
 from zoolens.training.pairs.data.recording_steps import BatchRecording, RecordingPlan
 from zoolens.training.pairs.data.returned_data import DataSource, sorted_data
 from zoolens.training.pairs.data.stream import ChannelOrder, RecordedStream
@@ -147,7 +147,7 @@ def is_function(data: Any) -> bool:
     """Whether the user names a function of their own; a kind of dataset before the colon is a dataset."""
     if not isinstance(data, str) or _FUNCTION.fullmatch(data) is None:
         return False
-    return data.partition(":")[0] not in plugins.names(plugins.DATASETS)
+    return data.partition(":")[0] not in kind_names()
 
 
 def _record_in_worker(request: StreamRequest, folder: Path, progress: Progress) -> None:
