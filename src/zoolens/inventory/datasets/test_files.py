@@ -20,8 +20,8 @@ import pytest
 from PIL import Image
 
 from zoolens.base.errors import DatasetError
-from zoolens.inventory.datasets import imagefolder
 from zoolens.inventory.datasets import images as images_module
+from zoolens.inventory.datasets import labelled_files
 from zoolens.inventory.datasets.arrays import ArrayDataset, file_bytes
 from zoolens.inventory.datasets.cifar10 import RECORD
 from zoolens.inventory.datasets.opening import detect, open_dataset
@@ -536,7 +536,7 @@ def test_names_that_are_not_utf8_are_written_so_that_they_can_be_stored(tmp_path
 
 def test_links_that_lead_to_ever_more_places_are_given_up(tmp_path, monkeypatch):
     """Each folder has two links to the next one: thirty folders are a billion."""
-    monkeypatch.setattr(imagefolder, "MAX_FOLDERS", 1000)
+    monkeypatch.setattr(labelled_files, "MAX_FOLDERS", 1000)
     chain = [tmp_path / "data" / "cat", *(tmp_path / f"next{number}" for number in range(30))]
     for folder in chain:
         folder.mkdir(parents=True)
