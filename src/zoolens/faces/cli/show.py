@@ -15,6 +15,7 @@ from zoolens.faces.cli.options import json_option, trust_option
 from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.manifests.locations import locate, presence
 from zoolens.inventory.manifests.schema import DEFAULT_DECODER, AssetFile, Claim, Input, Output
+from zoolens.inventory.manifests.schema_boxes import Letterbox
 from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, Step
 from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.manifests.twins import origin_of_twin
@@ -156,6 +157,12 @@ def describe_step(step: Step) -> str:
             size = f"shorter side to {step.size}" if isinstance(step.size, int) else "to {}×{}".format(*step.size)
             smoothing = "" if step.antialias is None else f", {'with' if step.antialias else 'without'} antialiasing"
             return f"resize {size}, {step.method} as {step.library} does it{smoothing}"
+        case Letterbox():
+            where = "in the middle" if step.fit == "letterbox" else "in the top left corner"
+            return (
+                f"fit the whole image onto {step.size[0]}×{step.size[1]}, {where}, filled with {step.fill:g}, "
+                f"{step.method} as {step.library} does it"
+            )
         case CenterCrop(size=None):
             return f"crop the central {step.fraction:.1%} of each side"
         case CenterCrop():

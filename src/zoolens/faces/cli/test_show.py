@@ -19,6 +19,7 @@ inputs:
       - {op: resize, size: 256, library: torchvision, antialias: true}
       - {op: center_crop, size: [224, 224]}
       - {op: center_crop, fraction: 0.875}
+      - {op: letterbox, size: [224, 224]}
       - {op: normalize, scale: 0.00392157, mean: [0.5, 0.4, 0.3], std: [0.2]}
 outputs:
   - postprocess: [{op: drop_leading}]
@@ -50,7 +51,8 @@ def test_says_it_in_words(path):
         "    1. resize shorter side to 256, bilinear as torchvision does it, with antialiasing",
         "    2. crop the central 224×224",
         "    3. crop the central 87.5% of each side",
-        "    4. normalise: (pixel × 0.00392157 − [0.5, 0.4, 0.3]) ÷ 0.2",
+        "    4. fit the whole image onto 224×224, in the middle, filled with 114, bilinear as pil does it",
+        "    5. normalise: (pixel × 0.00392157 − [0.5, 0.4, 0.3]) ÷ 0.2",
         "  the first output: classification, logits, then drop leading, 2 class names",
         "  onnx (present)",
         "  tflite (absent)",

@@ -31,6 +31,7 @@ from zoolens.base.store.records import (
 )
 from zoolens.base.store.store import Store
 from zoolens.inventory.manifests.schema import Input, Manifest
+from zoolens.inventory.manifests.schema_boxes import Letterbox
 from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize
 from zoolens.inventory.zoos.zoo import Entry
 
@@ -133,9 +134,10 @@ def preprocessing_facts(first: Input) -> dict[str, Any]:
     """Resize, interpolation, crop and normalisation of an input as flat values that can be compared across zoos."""
     facts: dict[str, Any] = {"color": first.color, "layout": first.layout}
     for step in first.preprocess:
-        if isinstance(step, Resize):
+        if isinstance(step, Resize | Letterbox):
             size = list(step.size) if isinstance(step.size, tuple) else step.size
             facts |= {"resize": size, "interpolation": step.method, "resize_library": step.library}
+            facts |= {"fit": step.fit, "fill": step.fill} if isinstance(step, Letterbox) else {}
         elif isinstance(step, CenterCrop):
             facts |= {"crop": list(step.size)} if step.size else {"crop_fraction": step.fraction}
         elif isinstance(step, Normalize):

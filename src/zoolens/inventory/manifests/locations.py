@@ -117,11 +117,15 @@ def fingerprint_of_dump(manifest: Mapping[str, Any], asset: Mapping[str, Any], d
     asset_part = {name: asset.get(name) for name in ("format", "architecture")}
     manifest_part = {name: manifest.get(name) for name in ("inputs", "outputs", "code")}
     # Models measured before keep their runs.
-    came_later = [("decoder", DEFAULT_DECODER), ("tokenizer", None)]
-    manifest_part["inputs"] = [
-        {name: value for name, value in declared.items() if (name, value) not in came_later}
-        for declared in manifest_part["inputs"] or ()
-    ]
+    came_later: dict[str, list[tuple[str, str | None]]] = {
+        "inputs": [("decoder", DEFAULT_DECODER), ("tokenizer", None)],
+        "outputs": [("parts", None)],
+    }
+    for place, defaults in came_later.items():
+        manifest_part[place] = [
+            {name: value for name, value in declared.items() if (name, value) not in defaults}
+            for declared in manifest_part[place] or ()
+        ]
     text = json.dumps({"files": digests, **asset_part, **manifest_part}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
+from zoolens.inventory.manifests.schema_boxes import Letterbox
 
 # --- preprocessing: from a decoded image (uint8, height × width × channels, RGB or grey) to the input tensor
 
@@ -62,7 +63,7 @@ class Normalize(Part):
         return value
 
 
-Step = Annotated[Resize | CenterCrop | Normalize, Field(discriminator="op")]
+Step = Annotated[Resize | CenterCrop | Letterbox | Normalize, Field(discriminator="op")]
 
 
 # --- postprocessing: from a raw output to scores of classes or to vectors

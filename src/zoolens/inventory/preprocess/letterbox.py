@@ -10,6 +10,7 @@ each axis' own scale, which undoes exactly what was done to the pixels; Ultralyt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,8 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zoolens.base.errors import DatasetError, ManifestError, ModelError
+from zoolens.inventory.manifests.schema_boxes import Letterbox
+from zoolens.inventory.manifests.schema_steps import Normalize, Resize, Step
 from zoolens.inventory.preprocess.box_formats import Boxes, checked
-from zoolens.inventory.preprocess.resize import resize
+from zoolens.inventory.preprocess.resize import resize, target_size
 
 Size = tuple[int, int]  # height and width
 FITS: Final = ("stretch", "letterbox", "top_left")
@@ -60,6 +63,23 @@ def framing(fit: str, image: Size, canvas: Size) -> Framing:
     # Less than half a pixel is subtracted, so that an odd pixel goes below and to the right.
     top, left = (round((room - side) / 2 - 0.1) for room, side in zip(canvas, content, strict=True))
     return Framing(image, canvas, content, (top, left))
+
+
+def declared_framing(steps: Sequence[Step], image: Size) -> Framing:
+    """Where an image of this size lies on the canvas that a manifest's steps make of it."""
+    shaping = [step for step in steps if not isinstance(step, Normalize)]
+    if not shaping:
+        return framing("stretch", image, image)
+    first = shaping[0]
+    if len(shaping) > 1 or not isinstance(first, Resize | Letterbox):
+        raise ManifestError(
+            "Boxes and masks cannot be brought back into the image after "
+            f"{' and then '.join(step.op for step in shaping)}.",
+            hint="Declare a single step that keeps the whole image: resize or letterbox.",
+        )
+    if isinstance(first, Resize):
+        return framing("stretch", image, target_size(*image, first.size))
+    return framing(first.fit, image, first.size)
 
 
 def place_image(pixels: NDArray[Any], frame: Framing, fill: float, method: str, library: str) -> NDArray[Any]:

@@ -17,7 +17,9 @@ from PIL import Image
 
 from zoolens.base.errors import DatasetError, ManifestError
 from zoolens.inventory.manifests.schema import Input
+from zoolens.inventory.manifests.schema_boxes import Letterbox
 from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, Step
+from zoolens.inventory.preprocess.letterbox import Framing, Size, declared_framing, framing, place_image
 from zoolens.inventory.preprocess.normalisation import (
     affine,
     cast_to,
@@ -46,6 +48,12 @@ class Prepare(ABC):
     @abstractmethod
     def many(self, values: Array) -> Array | None:
         """Returns the inputs of stacked samples, or None if preparing them one by one is as fast."""
+
+    def framing(self, size: Size) -> Framing:
+        """Where an image of this height and width lies on the input; refused where the way back is lost."""
+        raise ManifestError(
+            "Boxes and masks lie in images, but the input is no image.", hint="Declare the input with modality: image."
+        )
 
 
 def build_prepare(spec: Input, tensor: TensorSpec) -> Prepare:
@@ -87,6 +95,9 @@ class _PrepareImage(Prepare):
             image = _apply(step, image)
         result: Array = self._finish(image[np.newaxis])[0]
         return result
+
+    def framing(self, size: Size) -> Framing:
+        return declared_framing(self._shaping, size)
 
     def many(self, values: Array) -> Array | None:
         _refuse_text(values)
@@ -278,6 +289,8 @@ def _check(spec: Input) -> None:
     for step in spec.preprocess:
         if isinstance(step, Resize):
             check_resize(step.method, step.library, step.antialias)
+        if isinstance(step, Letterbox):
+            check_resize(step.method, step.library, None)
         if isinstance(step, Normalize):
             per_channel(step.mean, channels), per_channel(step.std, channels)
 
@@ -320,6 +333,9 @@ def _apply(step: Step, image: Array) -> Array:
         return resize(image, size, step.method, step.library, step.antialias)
     if isinstance(step, CenterCrop):
         return center_crop(image, step)
+    if isinstance(step, Letterbox):
+        frame = framing(step.fit, (image.shape[0], image.shape[1]), step.size)
+        return place_image(image, frame, step.fill, step.method, step.library)
     return normalized(step, image)
 
 
@@ -331,5 +347,5 @@ def _check_shape(spec: Input, shape: tuple[int, ...]) -> None:
             raise DatasetError(
                 f"The image is {height}×{width} with {channels} channel{'s' if channels > 1 else ''} after "
                 f"preprocessing, but the input takes {shape_text(spec.shape[1:])} ({spec.layout[1:]}).",
-                hint="Add a resize (or center_crop) step to the manifest's preprocess.",
+                hint="Add a resize, letterbox or center_crop step to the manifest's preprocess.",
             )

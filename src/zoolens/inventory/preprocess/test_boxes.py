@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zoolens.base.errors import DatasetError, ManifestError, ModelError
+from zoolens.inventory.manifests.schema import Input
 from zoolens.inventory.preprocess.box_formats import FORMATS, clip, convert, to_pixels, to_shares
 from zoolens.inventory.preprocess.letterbox import (
     FITS,
@@ -14,7 +15,9 @@ from zoolens.inventory.preprocess.letterbox import (
     mask_onto,
     place_image,
 )
+from zoolens.inventory.preprocess.pipeline import build_prepare
 from zoolens.inventory.preprocess.suppression import Suppression, suppress
+from zoolens.inventory.runtimes.runtime import TensorSpec
 
 SAME = {"xyxy": [10, 20, 40, 80], "yxyx": [20, 10, 80, 40], "xywh": [10, 20, 30, 60], "cxcywh": [25, 50, 30, 60]}
 
@@ -198,3 +201,43 @@ def test_scores_and_classes_that_do_not_fit_the_boxes_are_refused():
         kept(HALF, [1, 1], class_aware=True)
     with pytest.raises(ModelError, match="131,073 boxes for one image"):
         kept(np.zeros((131_073, 4)), np.zeros(131_073))
+
+
+def prepared(*steps, **spec):
+    spec.setdefault("shape", (None, 3, None, None))
+    return build_prepare(Input(preprocess=steps, **spec), TensorSpec("x", (None,), "float32"))
+
+
+def test_a_declared_letterbox_is_what_is_fed_and_what_is_undone():
+    image = np.random.default_rng(3).integers(0, 256, (40, 80, 3), np.uint8)
+    halved = {"op": "normalize", "scale": 0.5}
+    prepare = prepared({"op": "letterbox", "size": (64, 64), "fill": 10}, halved, shape=(None, 3, 64, 64))
+    frame = framing("letterbox", (40, 80), (64, 64))
+    wanted = place_image(image, frame, 10, "bilinear", "pil")
+    np.testing.assert_array_equal(prepare(image), wanted.transpose(2, 0, 1) * np.float32(0.5))
+    assert prepare(image)[0, 0, 0] == 5
+    assert prepare.framing((40, 80)) == frame
+    corner = prepared({"op": "letterbox", "size": (64, 64), "fit": "top_left", "fill": 0})
+    assert corner.framing((40, 80)) == framing("top_left", (40, 80), (64, 64))
+
+
+def test_a_resize_is_a_stretch_and_no_step_leaves_the_image_where_it_is():
+    assert prepared({"op": "resize", "size": (30, 30)}).framing((40, 80)) == framing("stretch", (40, 80), (30, 30))
+    assert prepared({"op": "resize", "size": 20}).framing((40, 80)) == framing("stretch", (40, 80), (20, 40))
+    assert prepared({"op": "normalize"}).framing((40, 80)) == framing("stretch", (40, 80), (40, 80))
+
+
+def test_a_placement_that_cannot_be_undone_is_refused_only_where_it_is_asked_for():
+    prepare = prepared({"op": "resize", "size": 32}, {"op": "center_crop", "size": (24, 24)})
+    assert prepare(np.zeros((40, 80, 3), np.uint8)).shape == (3, 24, 24)
+    with pytest.raises(ManifestError, match="back into the image after resize and then center_crop"):
+        prepare.framing((40, 80))
+    with pytest.raises(ManifestError, match="the input is no image"):
+        prepared(modality="array", shape=(None, 4)).framing((4, 4))
+
+
+def test_a_letterbox_that_no_library_makes_is_refused_when_the_model_is_opened():
+    with pytest.raises(ManifestError, match="torchvision does not resize tensors by 'area'"):
+        prepared({"op": "letterbox", "size": (64, 64), "method": "area", "library": "torchvision"})
+    with pytest.raises(ValueError, match="a side must lie between 1 and 65536"):
+        prepared({"op": "letterbox", "size": (0, 64)})

@@ -9,6 +9,7 @@ from zoolens.base.errors import ManifestError
 from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, Change, NotSwept, axis_or_none, with_input
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.manifests.schema import MODALITIES, Input, Manifest
+from zoolens.inventory.manifests.schema_boxes import Letterbox
 from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, Step
 from zoolens.inventory.preprocess.resize import METHODS, check_resize
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
@@ -29,6 +30,8 @@ def shape_axes(manifest: Manifest, dataset: Dataset) -> list[Axis | NotSwept]:
     if declared.modality != "image":
         reason = f"the input is {MODALITIES[declared.modality]}, not an image."
         return [NotSwept("crop, resize method and library", reason)]
+    if any(isinstance(step, Letterbox) for step in declared.preprocess):
+        return [NotSwept("crop, resize method and library", "the manifest fits whole images by letterbox.")]
     size = _input_size(declared)
     if size is None:
         return [NotSwept("crop, resize method and library", "the input's height and width are free.")]
