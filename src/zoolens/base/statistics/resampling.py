@@ -5,7 +5,9 @@ metric of the sample, weights of a resample give that of the resample, and one w
 of sums over inputs is made by `of_sums`; one that sorts what was detected in all images weighs each detection with its
 image.
 
-The interval is a t interval on the logit scale of the metric's range, so that it never leaves the range:
+The interval is a t interval on a scale that has no ends, so that it never leaves the metric's range: the logit of a
+range with two ends, the logarithm of the distance from the only end (an error, R²), and the metric itself where there
+is none.
 
 - The standard error is the larger of that of the bootstrap and that of the jackknife. With the bootstrap's alone,
   intervals of mIoU cover in 92 % of the cases where a class is in a fifth of 30 images; with the jackknife's alone,
@@ -23,6 +25,7 @@ six are asked for, because a model that errs rarely then has an interval only wh
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -40,12 +43,17 @@ Counts = NDArray[np.int64]
 # From weights (resamples × inputs, whole numbers) to one value a resample: NaN where the metric is not defined, such as
 # where a class is absent. It is called with at most ROWS resamples at once.
 Aggregate = Callable[[Counts], Floats]
-Limits = tuple[float, float]  # the least and the largest possible value of a metric
+Limits = tuple[float, float]  # the least and the largest possible value of a metric; infinite where there is none
 
 SHARE: Final[Limits] = (0.0, 1.0)
+AT_LEAST_0: Final[Limits] = (0.0, math.inf)
+AT_MOST_1: Final[Limits] = (-math.inf, 1.0)
 ROWS: Final = 64  # with 100,000 detections, an array of one number each for so many resamples has 51 MB
 SWAPS: Final = 2000  # of the two models' answers, at random: the least p-value is 1 / 2001
 LEAST_INPUTS: Final = 30  # with 20, the interval of an AP of 0.97 covers in 92 % of the cases
+# Where values have no end, a few large ones decide: with errors that are ten times as large in a tenth of the inputs,
+# the interval of their mean covers in 84 % of the cases with 30 inputs, in 96 % with 100.
+LEAST_WITHOUT_END: Final = 100
 # A class that is in five inputs is absent from about 0.7 % of the resamples, one that is in four from 1.8 %.
 MOST_UNDEFINED: Final = 0.01
 # Satterthwaite's degrees of freedom are 2 to 3 for each effective input. Few inputs show too small a kurtosis, which
@@ -60,6 +68,7 @@ class NoInterval(Enum):
     """Why there is no interval."""
 
     FEW_INPUTS = f"fewer than {LEAST_INPUTS} inputs"
+    FEW_LARGE = f"fewer than {LEAST_WITHOUT_END} inputs, of a metric that has no largest or least value"
     UNDEFINED = "the metric is not defined on these inputs"
     OFTEN_UNDEFINED = "the metric is not defined on many resamples: a class is in too few inputs"
     NO_SPREAD = "resampling the inputs does not change the metric"
@@ -108,7 +117,7 @@ def resampled_difference(
     """Returns the metric of B less that of A on the same inputs, with its interval and its p-value.
 
     Each resample is the same for both, so that only what differs between the two is noise. `limits` are those of the
-    metric of one model.
+    metric of one model; without one of them, the difference has no limits.
     """
     scale = limits[1] - limits[0]
     return _resampled(lambda weights: b(weights) - a(weights), inputs, (-scale, scale), confidence)
@@ -157,24 +166,59 @@ def _resampled(aggregate: Aggregate, inputs: int, limits: Limits, confidence: fl
         return ResampledEstimate(value, unknown=NoInterval.UNDEFINED)
     if inputs < LEAST_INPUTS:
         return ResampledEstimate(value, unknown=NoInterval.FEW_INPUTS)
+    if inputs < LEAST_WITHOUT_END and math.isinf(limits[1] - limits[0]):
+        return ResampledEstimate(value, unknown=NoInterval.FEW_LARGE)
     blocks = min(inputs, BLOCKS)
     drawn = _of_blocks(aggregate, inputs, block_draws(blocks, 0).astype(np.int64))
     without_one = _of_blocks(aggregate, inputs, 1 - np.eye(blocks, dtype=np.int64))
     defined = np.isfinite(drawn)
     if np.mean(~defined) > MOST_UNDEFINED or not np.isfinite(without_one).all():
         return ResampledEstimate(value, unknown=NoInterval.OFTEN_UNDEFINED)
-    error, effective = _standard_error(drawn[defined], without_one)
+    rounding = _EQUAL * _extent(value, limits)
+    error, effective = _standard_error(drawn[defined], without_one, rounding)
     least, largest = limits
-    if error <= _EQUAL * (largest - least) or not least < value < largest:
+    if error <= rounding or not least < value < largest:
         return ResampledEstimate(value, unknown=NoInterval.NO_SPREAD)
     freedom = max(1, min(blocks - 1, int(_FREEDOM * effective)))
-    share = (value - least) / (largest - least)
-    logit = math.log(share / (1 - share))
-    logit_error = error / (largest - least) / (share * (1 - share))
-    half = t_quantile(freedom, confidence) * logit_error
-    low, high = (least + (largest - least) * _expit(end) for end in (logit - half, logit + half))
-    p_value = max(0.0, 1 - t_within(abs(logit) / logit_error, freedom))
+    place, place_error = _endless(value, error, limits)
+    half = t_quantile(freedom, confidence) * place_error
+    low, high = (_in_range(end, limits) for end in (place - half, place + half))
+    p_value = max(0.0, 1 - t_within(abs(place) / place_error, freedom))
     return ResampledEstimate(value, Interval(low, high), None, effective, p_value)
+
+
+def _extent(value: float, limits: Limits) -> float:
+    """What rounding is relative to: the width of a metric's range, else its distance from the only end or from 0."""
+    least, largest = limits
+    if math.isfinite(largest - least):
+        return largest - least
+    end = next((limit for limit in limits if math.isfinite(limit)), 0.0)
+    return abs(value - end)
+
+
+def _endless(value: float, error: float, limits: Limits) -> tuple[float, float]:
+    """The value and its standard error on a scale without ends, by the delta method."""
+    least, largest = limits
+    if math.isinf(least) and math.isinf(largest):
+        return value, error
+    if math.isinf(largest):
+        return math.log(value - least), error / (value - least)
+    if math.isinf(least):
+        return -math.log(largest - value), error / (largest - value)
+    share = (value - least) / (largest - least)
+    return math.log(share / (1 - share)), error / (largest - least) / (share * (1 - share))
+
+
+def _in_range(place: float, limits: Limits) -> float:
+    """The value at a place of the scale without ends."""
+    least, largest = limits
+    if math.isinf(least) and math.isinf(largest):
+        return place
+    if math.isinf(largest):
+        return least + _exp(place)
+    if math.isinf(least):
+        return largest - _exp(-place)
+    return least + (largest - least) * _expit(place)
 
 
 def _of_blocks(aggregate: Aggregate, inputs: int, weights: Counts) -> Floats:
@@ -190,23 +234,28 @@ def _pieces(rows: int, inputs: int) -> list[range]:
     return [range(start, min(start + at_once, rows)) for start in range(0, rows, at_once)]
 
 
-def _standard_error(drawn: Floats, without_one: Floats) -> tuple[float, float]:
+def _standard_error(drawn: Floats, without_one: Floats, rounding: float) -> tuple[float, float]:
     """The larger of the standard errors of bootstrap and jackknife, and the effective number of blocks behind it.
 
     The number is (Σ u²)² / Σ u⁴, where u is how far the metric moves without a block: k where k blocks move it equally
-    and all others do not.
+    and all others do not. Moves up to `rounding` are none.
     """
     n = len(without_one)
     moved = without_one - without_one.mean()
     squares = moved**2
     total = float(squares.sum())
-    if math.sqrt(total) <= _EQUAL:
+    if math.sqrt(total) <= rounding:
         return 0.0, 0.0
     jackknife = math.sqrt((n - 1) / n * total)
     # A resample varies as if it had n instead of n − 1 in the variance of a mean.
     bootstrap = float(drawn.std(ddof=1)) * math.sqrt(n / (n - 1))
     shares = squares / total
     return max(jackknife, bootstrap), 1 / float((shares**2).sum())
+
+
+def _exp(logarithm: float) -> float:
+    """A power of e; the largest number where it is larger."""
+    return math.exp(min(logarithm, math.log(sys.float_info.max)))
 
 
 def _expit(logit: float) -> float:

@@ -5,7 +5,10 @@ import pytest
 
 from zoolens.base.statistics.intervals import BLOCKS, RESAMPLES
 from zoolens.base.statistics.resampling import (
+    AT_LEAST_0,
+    AT_MOST_1,
     LEAST_INPUTS,
+    LEAST_WITHOUT_END,
     ROWS,
     SWAPS,
     NoInterval,
@@ -131,6 +134,38 @@ def test_units_and_range_of_a_metric_do_not_matter():
     assert doubled.interval == pytest.approx(share.interval)
     stretched = resampled_estimate(of_sums(parts, lambda sums: 2 * f1(sums) - 1), 90, (-1.0, 1.0))
     assert stretched.interval == pytest.approx([2 * end - 1 for end in share.interval])
+
+
+@pytest.mark.parametrize("unit", [1e-15, 1.0, 1e12])
+def test_the_interval_of_an_error_has_the_units_of_the_error_and_stays_above_0(unit):
+    errors = np.abs(np.random.default_rng(6).normal(size=120))
+    plain = resampled_estimate(mean_of(errors), 120, AT_LEAST_0)
+    scaled = resampled_estimate(mean_of(errors * unit), 120, AT_LEAST_0)
+    assert scaled.interval == pytest.approx([end * unit for end in plain.interval], rel=1e-9)
+    assert 0 < plain.interval.low < plain.value < plain.interval.high
+    # The mirror image of a range with a least value alone is one with a largest value alone.
+    mirrored = resampled_estimate(mean_of(1 - errors), 120, AT_MOST_1)
+    assert (1 - mirrored.interval.high, 1 - mirrored.interval.low) == pytest.approx(plain.interval, rel=1e-9)
+
+
+def test_a_range_without_ends_has_the_interval_of_student():
+    values = np.random.default_rng(7).normal(5, 2, 120)
+    found = resampled_estimate(mean_of(values), 120, (-math.inf, math.inf))
+    half = t_quantile(119, 0.95) * values.std(ddof=1) / math.sqrt(120)
+    assert found.interval == pytest.approx((values.mean() - half, values.mean() + half), abs=0.1 * half)
+
+
+def test_ranges_without_an_end_need_more_inputs():
+    few = np.abs(np.random.default_rng(8).normal(size=LEAST_WITHOUT_END))
+    assert resampled_estimate(mean_of(few), LEAST_WITHOUT_END, AT_LEAST_0).interval is not None
+    fewer = resampled_estimate(mean_of(few[1:]), LEAST_WITHOUT_END - 1, AT_LEAST_0)
+    assert fewer.unknown is NoInterval.FEW_LARGE
+    assert "100" in fewer.unknown.value
+
+
+def test_errors_that_are_all_equal_have_no_interval():
+    for size in (0.0, 1e-300, 3.0):
+        assert resampled_estimate(mean_of(np.full(120, size)), 120, AT_LEAST_0).unknown is NoInterval.NO_SPREAD
 
 
 def test_the_order_of_the_inputs_changes_little():

@@ -9,8 +9,15 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from zoolens.base.statistics.resampling import of_sums, resampled_difference, resampled_estimate, swap_test
-from zoolens.base.statistics.test_resampling import f1
+from zoolens.base.statistics.resampling import (
+    AT_LEAST_0,
+    AT_MOST_1,
+    of_sums,
+    resampled_difference,
+    resampled_estimate,
+    swap_test,
+)
+from zoolens.base.statistics.test_resampling import f1, mean_of
 
 QUICK, SLOW = 200, 500
 CLASSES = np.array([0.9, 0.7, 0.4, 0.3])  # shares of images that have each class; a rare one comes fifth
@@ -208,6 +215,71 @@ def test_intervals_of_average_precision_cover(distance, missed, n, samples):
     truth = float(large(np.ones((1, many), np.int64))[0])
     covered, _ = coverage(lambda n, random: detections(n, distance, missed, random), truth, n, samples)
     assert covered >= least(samples)
+
+
+# --- errors of numbers, which have no largest value, and R², which has no least one
+
+# Errors, and the mean of their sizes. The fourth moment of the last kind is infinite.
+ERRORS = {
+    "normal": (lambda n, random: random.normal(size=n), math.sqrt(2 / math.pi)),
+    "lognormal": (lambda n, random: np.exp(random.normal(size=n)), math.exp(0.5)),
+    "outliers": (
+        lambda n, random: random.normal(size=n) * np.where(random.random(n) < 0.1, 10, 1),
+        1.9 * math.sqrt(2 / math.pi),
+    ),
+    "t3": (lambda n, random: random.standard_t(3, n), 2 * math.sqrt(3) / math.pi),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "samples"),
+    simulated([("t3", 100), ("outliers", 100)], [(kind, n) for kind in ERRORS for n in (100, 300)]),
+)
+def test_intervals_of_a_mean_absolute_error_cover_also_where_errors_have_heavy_tails(kind, n, samples):
+    errors, truth = ERRORS[kind]
+    covered, given = coverage(lambda n, random: mean_of(np.abs(errors(n, random))), truth, n, samples, AT_LEAST_0)
+    assert covered >= least(samples)
+    assert given == 1
+
+
+def explained(n, noise, random):
+    """R² of numbers of variance 1 that are predicted with normal errors."""
+    true = random.normal(size=n)
+    squares = random.normal(0, noise, n) ** 2
+
+    def aggregate(weights):
+        total = weights.sum(axis=1)
+        variances = weights @ true**2 / total - (weights @ true / total) ** 2
+        return 1 - weights @ squares / total / variances
+
+    return aggregate
+
+
+@pytest.mark.parametrize(
+    ("noise", "n", "samples"),
+    simulated([(0.2, 100)], [(noise, n) for noise in (0.2, 1.0, 2.0) for n in (100, 300)]),
+)
+def test_intervals_of_r_squared_cover_where_errors_are_normal(noise, n, samples):
+    covered, given = coverage(lambda n, random: explained(n, noise, random), 1 - noise**2, n, samples, AT_MOST_1)
+    assert covered >= least(samples)
+    assert given == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "samples"),
+    simulated([("t3", 100)], [(kind, n) for kind in ERRORS for n in (100, 300)]),
+)
+def test_intervals_and_p_values_of_a_difference_of_errors_hold(kind, n, samples):
+    random, covered, rejected = np.random.default_rng(27), [], []
+    errors, _ = ERRORS[kind]
+    for _ in range(samples):
+        shared = errors(n, random)
+        a, b = (mean_of(np.abs(shared + errors(n, random))) for _ in range(2))
+        found = resampled_difference(a, b, n, AT_LEAST_0)
+        covered.append(found.interval.contains(0.0))
+        rejected.append(found.p_value < 0.05)
+    assert np.mean(covered) >= least(samples)
+    assert np.mean(rejected) <= 1 - least(samples)
 
 
 # --- two models on the same inputs

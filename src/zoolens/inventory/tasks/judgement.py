@@ -19,12 +19,13 @@ FRACTION: Final = "fraction"
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric of a task: its name in the store, its unit, and the range that it lies in."""
+    """One metric of a task: its name in the store, its unit (empty: that of the data), and the range it lies in."""
 
     name: str
     unit: str = FRACTION
     limits: Limits = SHARE
     lower_is_better: bool = False
+    interval: bool = True  # False: none is given, because resampling does not cover what it should
 
 
 @dataclass(frozen=True)

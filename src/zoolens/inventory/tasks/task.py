@@ -153,7 +153,7 @@ class Task(ABC):
 BUILT_IN: Final = {
     "classification": "zoolens.inventory.tasks.classification:Classification",
     "embedding": "zoolens.inventory.tasks.vectors:Embedding",
-    "regression": "zoolens.inventory.tasks.vectors:Regression",
+    "regression": "zoolens.inventory.tasks.regression:Regression",
     "other": "zoolens.inventory.tasks.vectors:Vectors",
 }
 

@@ -8,11 +8,13 @@ import pytest
 
 from zoolens.base import plugins
 from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.schema import TASKS
 from zoolens.inventory.tasks.classification import Classification
+from zoolens.inventory.tasks.regression import Regression
 from zoolens.inventory.tasks.task import BUILT_IN, Answers, column, task_named
-from zoolens.inventory.tasks.vectors import Embedding, Regression, Vectors
-from zoolens.testing.task_contract import TaskContract
+from zoolens.inventory.tasks.vectors import Embedding, Vectors
+from zoolens.testing.task_contract import WIDTH, N, TaskContract
 
 
 class TestClassification(TaskContract):
@@ -25,6 +27,10 @@ class TestVectors(TaskContract):
 
 class TestRegression(TaskContract):
     task_class = Regression
+
+    def truths(self):
+        values = np.random.default_rng(5).normal(size=(N, WIDTH))
+        return [Truth("value", {"value": row}) for row in values]
 
 
 class TestEmbedding(TaskContract):

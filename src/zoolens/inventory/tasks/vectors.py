@@ -59,11 +59,6 @@ class Vectors(Task):
         return shown_vector(column(answers, "vector")[place])
 
 
-class Regression(Vectors):
-    name = "regression"
-    summary = "Quantities"
-
-
 class Embedding(Vectors):
     name = "embedding"
     summary = "Points in a space whose directions mean something"
