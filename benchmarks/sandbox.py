@@ -73,13 +73,7 @@ def throughput(job: Job, dataset: Dataset, rounds: int) -> Compared:
 
         def once(way: str) -> float:
             subject = subjects[way]
-            inputs = batches(
-                dataset,
-                subject.prepare,
-                subject.fixed_batch or ACCURACY_BATCH,
-                workers=2,
-                prepare_many=subject.prepare_many,
-            )
+            inputs = batches(dataset, subject.preparation, subject.fixed_batch or ACCURACY_BATCH, workers=2)
             started = time.perf_counter()
             for _, answers in answered_batches(subject, inputs):
                 subject.outputs[0].read(answers[0])

@@ -27,7 +27,8 @@ from zoolens.base.store.records import DONE, EVALUATED, FAILED, RunKey, RunKind,
 from zoolens.base.store.store import open_store
 from zoolens.base.store.values import to_json
 from zoolens.findings.measure.class_order import AS_NAMED
-from zoolens.findings.measure.predictions import KIND, AnswerBatch, PredictionBuffer
+from zoolens.findings.measure.prediction_buffer import AnswerBatch, PredictionBuffer
+from zoolens.findings.measure.predictions import KIND
 
 BEGAN: Final = datetime(2026, 2, 1, tzinfo=UTC)
 DAYS: Final = 270

@@ -20,7 +20,8 @@ from zoolens.findings.comparisons.equivalence import equiv
 from zoolens.findings.comparisons.gate import parse_equivalence_gate, parse_gate
 from zoolens.findings.comparisons.report_page import report_page
 from zoolens.findings.measure.evaluate import evaluate
-from zoolens.findings.measure.predictions import KIND, AnswerBatch, PredictionBuffer
+from zoolens.findings.measure.prediction_buffer import AnswerBatch, PredictionBuffer
+from zoolens.findings.measure.predictions import KIND
 from zoolens.findings.queries.query import query
 from zoolens.inventory.manifests.schema import Output
 from zoolens.inventory.tasks.task import Answers, task_named

@@ -11,7 +11,7 @@ from zoolens.base.present.terminal import echo_json, make_console, plain, print_
 from zoolens.base.verdicts import enforce
 from zoolens.faces.cli.options import json_option, wide_option
 from zoolens.faces.cli.stores import store_option
-from zoolens.findings.comparisons.wording import agreement_words, uncompared_words
+from zoolens.findings.comparisons.wording import agreement_words, metric_words, uncompared_words
 
 if TYPE_CHECKING:
     from zoolens.findings.comparisons.compare import AnswerComparison, Report
@@ -142,6 +142,8 @@ def _print_vectors(console: Any, change: VectorChange) -> None:
     if change.score_a is not None and change.score_b is not None and change.difference is not None:
         low, high = change.difference
         facts.append(f"score {change.score_a:.4f} and {change.score_b:.4f}, B − A in \\[{low:+.4f}, {high:+.4f}]")
+    if change.metric is not None:
+        facts.append(plain(metric_words(change.metric)))
     console.print(f"{plain(change.output)} ({change.task}): {', '.join(facts)}")
 
 

@@ -13,7 +13,8 @@ from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, 
 from zoolens.base.store.store import open_store
 from zoolens.faces.cli.query import NothingFits, command
 from zoolens.findings.comparisons.conftest import vector_columns, write_run
-from zoolens.findings.measure.predictions import KIND, bit_digest
+from zoolens.findings.measure.prediction_buffer import bit_digest
+from zoolens.findings.measure.predictions import KIND
 from zoolens.findings.queries.answers.query_page import answer_page
 from zoolens.findings.queries.query import query
 from zoolens.inventory.tasks.classification import best_classes

@@ -19,7 +19,7 @@ from zoolens.base.statistics.intervals import Interval, paired_difference
 from zoolens.findings.comparisons.compatibility import Compatibility
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.measure.predictions import renumbered
-from zoolens.inventory.tasks.task import TOLERANCE, Answers, Floats, PairFigures, task_named
+from zoolens.inventory.tasks.task import TOLERANCE, Answers, Floats, PairFigures, known_truths, task_named
 
 
 @dataclass(frozen=True)
@@ -126,17 +126,23 @@ class PairedAnswers:
     @property
     def scores(self) -> tuple[Floats, Floats] | None:
         """How right the answers of both are; None where labels cannot judge them."""
-        if self.labels is None or not (self.labels >= 0).any():
+        if self.labels is None or not known_truths(self.a, self.labels).any():
             return None
         task = task_named(self.a.task)
         ours, theirs = task.scores(self.a, self.labels), task.scores(self.b, self.labels)
-        return None if ours is None or theirs is None else (ours, theirs)
+        if ours is None or theirs is None:
+            return None
+        if task.truth is None:
+            return ours, theirs
+        known = known_truths(self.a, self.labels)
+        return ours[known], theirs[known]
 
     @property
     def accuracy(self) -> Accuracy | None:
         """Counts the right answers of both; None where answers are not simply right or wrong."""
         scores = self.scores
-        if scores is None or not all(map(is_all_or_nothing, scores)):
+        graded = task_named(self.a.task).truth is not None
+        if scores is None or graded or not all(map(is_all_or_nothing, scores)):
             return None
         right_a, right_b = (side == 1 for side in scores)
         return Accuracy(

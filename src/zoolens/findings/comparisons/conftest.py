@@ -7,7 +7,8 @@ import pytest
 from zoolens.base.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
 from zoolens.base.store.store import open_store
 from zoolens.findings.measure.evaluate import evaluate
-from zoolens.findings.measure.predictions import KIND, bit_digest
+from zoolens.findings.measure.prediction_buffer import bit_digest
+from zoolens.findings.measure.predictions import KIND
 from zoolens.inventory.tasks.classification import best_classes
 
 STACK = {"version": "1", "options": {}, "packages": {}, "python": None, "machine": {}}

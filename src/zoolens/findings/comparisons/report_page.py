@@ -12,7 +12,7 @@ from zoolens.base.present.tables import Column, Table
 from zoolens.findings.comparisons.behaviour import unknown_first
 from zoolens.findings.comparisons.compare import AnswerComparison, FigurePair, Report, verdict_of_report
 from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart
-from zoolens.findings.comparisons.wording import agreement_words
+from zoolens.findings.comparisons.wording import agreement_words, metric_words
 from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
 
 MOST_FLIPS: Final = 20
@@ -115,7 +115,8 @@ def _sections(report: Report) -> Iterator[Section]:
         yield Section("Classes that change most", ("Each p is for itself.",), tables=(("", _class_changes(answers)),))
     for change in report.vectors:
         distance = "" if change.median_distance is None else f", median distance {change.median_distance:.2g}"
-        yield Section(change.output, (f"{change.task}: {agreement_words(change)}{distance}.",))
+        judged = () if change.metric is None else (f"{metric_words(change.metric)}.",)
+        yield Section(change.output, (f"{change.task}: {agreement_words(change)}{distance}.", *judged))
     if report.environment:
         items = tuple(f"{item.what}: {item.a} → {item.b}" for item in report.environment)
         yield Section("Environment", items=items)

@@ -27,7 +27,8 @@ from zoolens.findings.comparisons.gate import parse_gate
 from zoolens.findings.comparisons.report_page import change_words
 from zoolens.findings.comparisons.signatures import identical_share
 from zoolens.findings.measure.lock import resolve_stack
-from zoolens.findings.measure.predictions import AnswerBatch, PredictionBuffer, Predictions
+from zoolens.findings.measure.prediction_buffer import AnswerBatch, PredictionBuffer
+from zoolens.findings.measure.predictions import Predictions
 from zoolens.inventory.runtimes.fake import Fake
 from zoolens.inventory.runtimes.runtime import Options
 from zoolens.inventory.tasks.task import Answers

@@ -1,4 +1,4 @@
-"""Outputs that answer with vectors, compared between two runs: embeddings, regressions and other numbers."""
+"""Outputs whose answers are no classes, compared between two runs: vectors, boxes, masks, tags."""
 
 from __future__ import annotations
 
@@ -8,14 +8,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from zoolens.base.statistics.intervals import CONFIDENCE, Interval
+from zoolens.base.statistics.resampling import resampled_difference
 from zoolens.findings.comparisons.behaviour import pair_answers
 from zoolens.findings.comparisons.signatures import Signature
+from zoolens.findings.measure.task_metrics import judgement_of
 from zoolens.inventory.tasks.task import task_named
 
 
 @dataclass(frozen=True)
+class MetricChange:
+    """The main metric of a task in both runs, on the inputs whose truth is known."""
+
+    name: str
+    unit: str
+    a: float
+    b: float
+    difference: Interval | None  # B − A, by resampling the inputs of both alike; None: `no_interval` says why
+    p_value: float | None  # two-sided, that there is no difference
+    no_interval: str = ""
+
+
+@dataclass(frozen=True)
 class VectorChange:
-    """How far apart an output is that answers with vectors: embeddings, regressions and other numbers."""
+    """How far apart an output is whose answers are no classes: vectors, boxes, masks, tags."""
 
     output: str
     task: str
@@ -31,6 +46,7 @@ class VectorChange:
     agreement_name: str = "mean agreement"
     graded: bool = False
     full: int = 0  # inputs on which the two agree fully
+    metric: MetricChange | None = None  # where truths judge the task
 
     @property
     def agreement(self) -> float:
@@ -58,7 +74,27 @@ def compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
             agreement_name=task_named(ours.task).agreement_name(),
             graded=pair.graded,
             full=pair.full,
+            metric=None if place else _metric_change(a, b),
         )
+
+
+def _metric_change(a: Signature, b: Signature) -> MetricChange | None:
+    ours, theirs = judgement_of(a), judgement_of(b)
+    if ours is None or theirs is None:
+        return None
+    main, inputs = ours.main, int(a.known.sum())
+    everything = np.ones((1, inputs), np.int64)
+    of_a, of_b = ours.of(main.name), theirs.of(main.name)
+    found = resampled_difference(of_a, of_b, inputs, main.limits)
+    return MetricChange(
+        name=main.name,
+        unit=main.unit,
+        a=float(of_a(everything)[0]),
+        b=float(of_b(everything)[0]),
+        difference=found.interval,
+        p_value=found.p_value,
+        no_interval="" if found.unknown is None else found.unknown.value,
+    )
 
 
 def vector_places(a: Signature, b: Signature) -> list[int]:

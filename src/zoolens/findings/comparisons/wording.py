@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
+from zoolens.base.statistics.intervals import Interval
+
 
 def changed_file_note(ref: str, run_id: str) -> str:
     """Says that what a run answered is not what the model answers now."""
@@ -45,3 +47,41 @@ def agreement_words(found: Agreement) -> str:
 
 def full_words(full: int, n: int, graded: bool) -> str:
     return f" (full agreement on {100 * full / n:.2f} % of the inputs)" if graded else ""
+
+
+class MetricPair(Protocol):
+    """A metric of both runs, and how far the two differ."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def a(self) -> float: ...
+
+    @property
+    def b(self) -> float: ...
+
+    @property
+    def difference(self) -> Interval | None: ...
+
+    @property
+    def p_value(self) -> float | None: ...
+
+    @property
+    def no_interval(self) -> str: ...
+
+
+def metric_words(found: MetricPair) -> str:
+    """ap 22.69 % in A and 29.18 % in B, B − A +6.49 points [+2.10, +10.88], p = 0.004 (resampling of inputs)."""
+    shares = found.unit == "fraction"
+    scale, unit, points = (100, " %", " points") if shares else (1, f" {found.unit}".rstrip(), "")
+    sides = f"{found.name} {scale * found.a:.4g}{unit} in A and {scale * found.b:.4g}{unit} in B"
+    change = f"B − A {scale * (found.b - found.a):+.4g}{points}"
+    if found.difference is None:
+        return f"{sides}, {change} (no interval: {found.no_interval})"
+    low, high = (scale * end for end in found.difference)
+    tested = "" if found.p_value is None else f", p = {found.p_value:.3g}"
+    return f"{sides}, {change} [{low:+.4g}, {high:+.4g}]{tested} (resampling of inputs)"

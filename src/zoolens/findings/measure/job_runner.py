@@ -39,6 +39,7 @@ from zoolens.findings.measure.suspicions import (
     remarks,
     suspicions,
 )
+from zoolens.findings.measure.task_metrics import TASK_METRICS, measure_task
 from zoolens.inventory.catalog.stored import guessed_of
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.noinputs import NoInputs
@@ -219,7 +220,9 @@ class _Stages:
         task = task_named(context.job.manifest.task)
         if plan.accuracy and answers and context.dataset.labelled and task.discrete:
             self._judge_predictions()
-        elif plan.accuracy and answers and context.dataset.labelled and task.judged:
+        elif plan.accuracy and answers and task.truth is not None and context.dataset.says(task.truth):
+            self._stage(Stage.METRIC.of(TASK_METRICS), lambda: measure_task(context))
+        elif plan.accuracy and answers and context.dataset.labelled and task.judged and task.truth is None:
             self._stage(Stage.METRIC.of("score"), lambda: measure_score(context))
         elif plan.accuracy and answers:
             self._warnings += dead_outputs(context.store.run(context.run.id), context.dataset)

@@ -8,15 +8,18 @@ from typing import Final
 import numpy as np
 
 from zoolens.base import plugins
+from zoolens.base.phrases import first_few
 from zoolens.base.store.records import Provenance, Run
 from zoolens.findings.measure.class_order import matched_by_name
 from zoolens.findings.measure.input_checks import COPIES, QUANTISED_DATA
 from zoolens.findings.measure.prediction_stage import GIVEN, TEXTS
 from zoolens.findings.measure.stages import TIMED_WITH, Context
+from zoolens.findings.measure.task_metrics import NOTES
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.subset import Subset
+from zoolens.inventory.datasets.truth import WORDS as TRUTH_WORDS
 from zoolens.inventory.manifests.guesses import guesses_in
-from zoolens.inventory.preprocess.classlookup import assumed_order
+from zoolens.inventory.preprocess.classlookup import assumed_order, unnamed_classes
 from zoolens.inventory.preprocess.outputs import labels_of, remaining_columns
 from zoolens.inventory.tasks.task import task_named
 
@@ -59,19 +62,44 @@ def notes_of(context: Context, run: Run, *, answered: bool) -> Iterator[str]:
 def _said_of_accuracy(context: Context, run: Run) -> Iterator[str]:
     name = context.job.manifest.task
     task = task_named(name)
+    if task.truth is not None:
+        yield from _said_of_truths(context, run, task.truth)
+        return
     if not task.judged:
         yield f"its answers are not classes (task: {name}): no accuracy, but `compare` and `equiv` compare them"
         guesses = guesses_in(context.job.manifest.attributes)
         yield from (f"a guess: {words}" for words in guesses if words.startswith("the task "))
         return
     if not context.dataset.labelled:
-        yield "the dataset has no labels: no accuracy, but `compare` and `equiv` compare models on it"
+        kind = context.dataset.truth_kind
+        what = "no labels" if kind is None else f"no classes for labels, but {TRUTH_WORDS[kind]}"
+        yield f"the dataset has {what}: no accuracy, but `compare` and `equiv` compare models on it"
         return
     yield from _said_of_outputs(context, run)
     yield from said_of_classes(context.dataset)
     if not task.discrete:
         metrics = ", ".join(plugins.names(plugins.METRICS))
         yield f"metrics of classes ({metrics}) are not computed for the task {name}, whose own score is"
+
+
+def _said_of_truths(context: Context, run: Run, kind: str) -> Iterator[str]:
+    """Notes on a task that is judged by truths of its own kind."""
+    dataset, output = context.dataset, context.job.manifest.outputs[0]
+    if not dataset.says(kind):
+        given = f", but {TRUTH_WORDS[dataset.truth_kind]}" if dataset.truth_kind else ""
+        yield (
+            f"the dataset has no {TRUTH_WORDS[kind]} that could judge the task {output.task}{given}: `compare` and "
+            "`equiv` compare models on it"
+        )
+        return
+    yield from run.resolved.get(NOTES) or ()
+    named = output.model_copy(update={"labels": labels_of(output, context.job.entry.folder), "labels_file": None})
+    missing = unnamed_classes(named, dataset)
+    if missing:
+        yield (
+            f"the model has no class for {len(missing):,} of the dataset's {len(dataset.classes or ()):,} classes "
+            f"({first_few(missing, 5)}), which therefore count as never found"
+        )
 
 
 def _said_of_outputs(context: Context, run: Run) -> Iterator[str]:

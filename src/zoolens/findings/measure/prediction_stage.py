@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError, StoreError, ZoolensError
 from zoolens.base.store.records import Observation
@@ -21,21 +22,25 @@ from zoolens.findings.measure.input_checks import (
     said_of_copies,
     taken_for_real,
 )
-from zoolens.findings.measure.predictions import KIND, AnswerBatch, PredictionBuffer, numbers
+from zoolens.findings.measure.prediction_buffer import AnswerBatch, PredictionBuffer
+from zoolens.findings.measure.predictions import KIND, numbers
 from zoolens.findings.measure.stages import Context
-from zoolens.findings.measure.subject import JudgedOutput, Subject
+from zoolens.findings.measure.subject import JudgedOutput, Raw, Subject
 from zoolens.findings.measure.suspicions import ALL_THE_SAME, MIXES_ROWS, ROW_SUM, SUMS_TO_ONE
 from zoolens.inventory.datasets.loader import Batch as Inputs
 from zoolens.inventory.datasets.loader import batches
+from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT
 from zoolens.inventory.preprocess.text import TextFacts
 from zoolens.inventory.runtimes.outputs.noise_probe import is_one, row_sum, rows_differ, sums_to_one
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
+from zoolens.inventory.tasks.task import task_named
 
 SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
 ACCURACY_BATCH = 32
 TEXTS: Final = "texts"  # in run.resolved: how many texts were cut, and how many tokens were unknown
 _FIRST_ANSWER: Final = "first_answer"  # among the facts of a run while it lasts
+PARTS: Final = "parts"  # of an output in run.resolved: the names of its tensors by role
 GIVEN: Final = "given"  # of an output in run.resolved: how many numbers the network gives for each input
 _AMONG: Final = 4  # inputs of a batch, to see whether they change each other's answers
 JUDGED_TOGETHER = 512  # inputs
@@ -86,11 +91,16 @@ def _mixes_rows(context: Context) -> bool:
         return False
     batch = subject.inputs(dataset, _AMONG)
     try:
-        together, alone = subject.predict(batch)[0], subject.predict(batch[:1])[0]
+        together, alone = (_tensors(subject.predict(some)[0]) for some in (batch, batch[:1]))
     except ZoolensError:
         # The answers that count are there; a model may refuse other batches.
         return False
-    return together.dtype.kind == "f" and rows_differ(together[:1], alone)
+    pairs = zip(together, alone, strict=True)
+    return any(many.dtype.kind == "f" and rows_differ(many[:1], one) for many, one in pairs)
+
+
+def _tensors(raw: Raw) -> tuple[Any, ...]:
+    return tuple(raw.values()) if isinstance(raw, Mapping) else (raw,)
 
 
 def _said_of_copies(context: Context) -> str | None:
@@ -127,20 +137,15 @@ def _predict_from(context: Context, start: int, part: int) -> bool:
     size = subject.fixed_batch or min(ACCURACY_BATCH, subject.session.largest_batch or ACCURACY_BATCH)
     waiting: list[_Answered] = []
     buffer, written = PredictionBuffer(start, [output.task for output in subject.outputs]), time.monotonic()
-    inputs = batches(
-        context.dataset,
-        subject.prepare,
-        size,
-        start=start,
-        # Tokens are made elsewhere, many texts at once.
-        workers=context.decode_threads if subject.text is None else 1,
-        prepare_many=subject.prepare_many,
-    )
+    # Tokens are made elsewhere, many texts at once.
+    workers = context.decode_threads if subject.text is None else 1
+    inputs = batches(context.dataset, subject.preparation, size, start=start, workers=workers)
     for batch, answers in answered_batches(subject, inputs):
         waiting.append((batch, answers))
         context.progress.advance(len(batch.labels))
         due = time.monotonic() - written > SECONDS_BETWEEN_PARTS
-        if due or len(waiting) * size >= JUDGED_TOGETHER:
+        # Tensors that are read by role may differ in shape from batch to batch.
+        if due or subject.has_parts or len(waiting) * size >= JUDGED_TOGETHER:
             _judge(context, buffer, waiting)
         if due:
             if not store.add_part(context.run.id, KIND, part, buffer.take()):
@@ -150,7 +155,7 @@ def _predict_from(context: Context, start: int, part: int) -> bool:
     return not buffer.rows or store.add_part(context.run.id, KIND, part, buffer.take())
 
 
-_Answered = tuple[Inputs, tuple[Any, ...]]
+_Answered = tuple[Inputs, tuple[Raw, ...]]
 
 
 def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered]) -> None:
@@ -159,36 +164,64 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
         return
     outputs = context.subject().outputs
     raw = [_together(output, [answers[place] for _, answers in waiting]) for place, output in enumerate(outputs)]
-    answers = [AnswerBatch(output.read(values), values) for output, values in zip(outputs, raw, strict=True)]
     ids = [input_id for batch, _ in waiting for input_id in batch.ids]
     labels = np.concatenate([batch.labels for batch, _ in waiting])
-    before = context.facts.get("outputs") or context.run.resolved.get("outputs") or ()
-    for output, answer, known in zip(outputs, answers, before, strict=False):
-        if known.get("width") not in (None, answer.values.shape[1]):
-            raise _uneven(output, f"{known['width']:,} numbers", f"{answer.values.shape[1]:,}")
+    memos = [memo for batch, _ in waiting for memo in batch.memos]
     try:
-        buffer.add(ids, labels, answers)
+        answers = [
+            AnswerBatch(output.answers(values, memos), values) for output, values in zip(outputs, raw, strict=True)
+        ]
+        _check_widths(context, outputs, answers)
+        buffer.add(ids, labels, answers, _truths(context, [batch.indices for batch, _ in waiting]))
     except ModelError:
         refuse_not_finite([(batch.ids, batch.array) for batch, _ in waiting])
         raise
     waiting.clear()
-    seen = context.facts.get(SUMS_TO_ONE, context.run.resolved.get(SUMS_TO_ONE, True))
-    # Then rows that add up to one are no news.
-    declared = context.subject().session.postprocessed
     context.facts[ALL_THE_SAME] = context.facts.get(ALL_THE_SAME, True) and _repeats_first(context, raw)
-    context.facts[SUMS_TO_ONE] = seen and not declared and sums_to_one(raw[0], outputs[0].tensor)
-    context.facts[ROW_SUM] = None if declared else _common_sum(context, raw[0], outputs[0].tensor)
+    _look_at_sums(context, raw[0], outputs[0].tensor)
     if "outputs" not in context.facts:
-        context.facts["outputs"] = [
-            {
-                "name": output.tensor.name,
-                "task": output.task,
-                "width": answer.values.shape[1],
-                GIVEN: int(answer.raw[:1].size),
-            }
-            for output, answer in zip(outputs, answers, strict=True)
-        ]
-        context.store.set_resolved(context.run.id, {"outputs": context.facts["outputs"], AS_NAMED: True})
+        described = [_described(output, answer) for output, answer in zip(outputs, answers, strict=True)]
+        context.facts["outputs"] = described
+        context.store.set_resolved(context.run.id, {"outputs": described, AS_NAMED: True})
+
+
+def _truths(context: Context, indices: Sequence[NDArray[np.int64]]) -> list[Truth | None] | None:
+    """What the dataset says is right of these inputs; None: nothing of the kind that judges the main output."""
+    kind = task_named(context.subject().outputs[0].task).truth
+    if kind is None or not context.dataset.says(kind):
+        return None
+    return [context.dataset.truth(int(index)) for index in np.concatenate(indices)]
+
+
+def _check_widths(context: Context, outputs: Sequence[JudgedOutput], answers: Sequence[AnswerBatch]) -> None:
+    before = context.facts.get("outputs") or context.run.resolved.get("outputs") or ()
+    for output, answer, known in zip(outputs, answers, before, strict=False):
+        width = _width(answer)
+        if known.get("width") not in (None, width):
+            raise _uneven(output, f"{known['width']:,} numbers", f"{width:,}")
+
+
+def _width(answer: AnswerBatch) -> int | None:
+    """How many classes or numbers an answer has; None: that differs from input to input."""
+    return None if isinstance(answer.raw, Mapping) else int(answer.values.shape[1])
+
+
+def _described(output: JudgedOutput, answer: AnswerBatch) -> dict[str, Any]:
+    about = {"name": output.tensor.name, "task": output.task, "width": _width(answer)}
+    if isinstance(answer.raw, Mapping):
+        return {**about, PARTS: {role: tensor.name for role, tensor in output.parts.items()}}
+    return {**about, GIVEN: int(answer.raw[:1].size)}
+
+
+def _look_at_sums(context: Context, raw: Raw, tensor: TensorSpec) -> None:
+    """Whether rows of scores add up to one, or to another number, all of them."""
+    # Then rows that add up to one are no news, or there are no rows of scores.
+    if isinstance(raw, Mapping) or context.subject().session.postprocessed:
+        context.facts |= {SUMS_TO_ONE: False, ROW_SUM: None}
+        return
+    seen = context.facts.get(SUMS_TO_ONE, context.run.resolved.get(SUMS_TO_ONE, True))
+    context.facts[SUMS_TO_ONE] = seen and sums_to_one(raw, tensor)
+    context.facts[ROW_SUM] = _common_sum(context, raw, tensor)
 
 
 def _common_sum(context: Context, raw: Any, tensor: TensorSpec) -> float | None:
@@ -202,14 +235,19 @@ def _common_sum(context: Context, raw: Any, tensor: TensorSpec) -> float | None:
     return before if same else None
 
 
-def _repeats_first(context: Context, raw: Sequence[Any]) -> bool:
+def _repeats_first(context: Context, raw: Sequence[Raw]) -> bool:
     """Whether all of these inputs are answered, in every output, like the first input of all."""
-    first = context.facts.setdefault(_FIRST_ANSWER, [values[:1] for values in raw])
-    return all(bool((values == answer).all()) for values, answer in zip(raw, first, strict=True))
+    tensors = [tensor for values in raw for tensor in _tensors(values)]
+    first = context.facts.setdefault(_FIRST_ANSWER, [values[:1] for values in tensors])
+    pairs = zip(tensors, first, strict=True)
+    return all(values.shape[1:] == one.shape[1:] and bool((values == one).all()) for values, one in pairs)
 
 
 def _together(output: JudgedOutput, answers: Sequence[Any]) -> Any:
-    """The answers of several batches in one array."""
+    """The answers of several batches in one array; those that are read by role come one batch at a time."""
+    if output.read_parts is not None:
+        (only,) = answers
+        return only
     shapes = list(dict.fromkeys(answer.shape[1:] for answer in answers))
     if len(shapes) > 1:
         raise _uneven(output, *map(shape_text, shapes[:2]))
@@ -229,7 +267,7 @@ def answered_batches(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[_An
 
     Small batches are handed over several at a time, since waking a worker takes as long as a small model does.
     """
-    ahead: tuple[list[Inputs], Callable[[], list[tuple[Any, ...]]]] | None = None
+    ahead: tuple[list[Inputs], Callable[[], list[tuple[Raw, ...]]]] | None = None
     for group in _handed_over(subject, inputs):
         before = (ahead[0], ahead[1]()) if ahead else None
         ahead = group, subject.begin_predict([_padded(batch.array, subject.fixed_batch) for batch in group])
@@ -263,7 +301,11 @@ def _padded(array: Any, fixed: int | None) -> Any:
     return array if missing <= 0 else np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
 
 
-def _cut(group: Sequence[Inputs], answers: Sequence[tuple[Any, ...]]) -> Iterator[_Answered]:
+def _cut(group: Sequence[Inputs], answers: Sequence[tuple[Raw, ...]]) -> Iterator[_Answered]:
     """Each batch with its answers; answers to inputs that only fill up a batch are cut off."""
     for batch, answered in zip(group, answers, strict=True):
-        yield batch, tuple(answer[: len(batch.array)] for answer in answered)
+        yield batch, tuple(_first_rows(answer, len(batch.array)) for answer in answered)
+
+
+def _first_rows(raw: Raw, count: int) -> Raw:
+    return {role: tensor[:count] for role, tensor in raw.items()} if isinstance(raw, Mapping) else raw[:count]

@@ -14,12 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zoolens.base.errors import ModelError, StoreError, ZoolensError
+from zoolens.base.errors import StoreError, ZoolensError
 from zoolens.inventory.preprocess.classes import Translation
-from zoolens.inventory.tasks.task import DEFAULT_TASK, Answers, column, task_named
+from zoolens.inventory.tasks.ragged import Ragged
+from zoolens.inventory.tasks.task import DEFAULT_TASK, TRUTH_KNOWN, Answers, column, known_truths, task_named
 
 KIND: Final = "predictions"  # name of the bulk table in the store
 
+TRUTH: Final = "truth."  # before the column names of what the dataset says is right, where that is no class
 _SHARED: Final = {"index": pa.int64(), "input": pa.string(), "label": pa.int32()}
 _DIGEST: Final = {"digest": pa.uint64()}  # of the raw output bits: equal digests, equal answers
 
@@ -41,7 +43,14 @@ def schema(tasks: Sequence[str] = (DEFAULT_TASK,)) -> pa.Schema:
             )
         own = {**columns, **_DIGEST}
         fields |= {prefix(output) + name: kind for name, kind in own.items()}
+    fields |= {TRUTH + name: kind for name, kind in truth_columns_of(tasks[0]).items()}
     return pa.schema(list(fields.items()))
+
+
+def truth_columns_of(task: str) -> dict[str, pa.DataType]:
+    """The columns of truths that judge answers of a task, by name without `TRUTH`."""
+    judged = task_named(task)
+    return {} if judged.truth is None else {TRUTH_KNOWN: pa.int8(), **judged.truth_columns()}
 
 
 @dataclass(frozen=True)
@@ -72,8 +81,13 @@ class Predictions:
         return "The model"
 
     @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which inputs have a truth that can judge the main output's answers."""
+        return known_truths(self.main, self.labels)
+
+    @property
     def labelled(self) -> bool:
-        return bool((self.labels >= 0).any())
+        return bool(self.known.any())
 
     @property
     def top(self) -> NDArray[np.int32]:
@@ -160,9 +174,6 @@ def renumbered(predictions: Some, order: Translation | None) -> Some:
     return replace(predictions, outputs=(replace(main, columns=columns), *predictions.outputs[1:]))
 
 
-# --- reading
-
-
 def read_predictions(
     table: pa.Table,
     classes: tuple[str, ...] | None = None,
@@ -191,21 +202,37 @@ def _read_output(table: pa.Table, number: int, declared: Sequence[Mapping[str, A
     # Runs of before do not say which task they did.
     vectors = f"{before}vector" in table.column_names
     task = str(about.get("task") or ("other" if vectors else DEFAULT_TASK))
-    columns = dict(_columns(table, before, task, whose, main=not number))
+    names = (*task_named(task).columns(main=not number), "digest")
+    columns: dict[str, Any] = dict(_columns(table, before, names, task, whose))
     width = columns["vector"].shape[1] if vectors else about.get("width")
     return Answers(
         output=str(about.get("name") or f"output {number + 1}"),
         task=task,
         columns=columns,
         width=None if width is None else int(width),
+        truths={} if number else dict(_columns(table, TRUTH, tuple(truth_columns_of(task)), task, whose)),
     )
 
 
-def _columns(table: pa.Table, before: str, task: str, whose: str, *, main: bool) -> Iterator[tuple[str, NDArray[Any]]]:
-    for name in (*task_named(task).columns(main=main), "digest"):
+def _columns(
+    table: pa.Table, before: str, names: Sequence[str], task: str, whose: str
+) -> Iterator[tuple[str, NDArray[Any] | Ragged]]:
+    ragged = task_named(task).ragged
+    for name in names:
         if f"{before}{name}" in table.column_names:
             stored = table[f"{before}{name}"]
-            yield name, _matrix(stored, whose) if pa.types.is_list(stored.type) else numbers(stored)
+            yield name, _ragged_rows(stored) if name in ragged else _rows(stored, whose)
+
+
+def _rows(stored: pa.ChunkedArray, whose: str) -> NDArray[Any]:
+    return _matrix(stored, whose) if pa.types.is_list(stored.type) else numbers(stored)
+
+
+def _ragged_rows(stored: pa.ChunkedArray) -> Ragged:
+    lists = stored.combine_chunks()
+    # Of a table that was cut, the offsets do not begin at 0, and the values hold more than these rows.
+    offsets = np.from_dlpack(lists.offsets).astype(np.int64)
+    return Ragged(offsets, numbers(lists.values))
 
 
 def _matrix(stored: pa.ChunkedArray, whose: str) -> NDArray[Any]:
@@ -223,90 +250,10 @@ def _ragged(lists: pa.ListArray) -> bool:
     return bool(np.ptp(np.diff(np.from_dlpack(lists.offsets))))
 
 
-def numbers(stored: pa.ChunkedArray) -> NDArray[Any]:
-    """A column of numbers, without `to_numpy`, which imports pandas where there is one: half a second."""
-    return np.from_dlpack(stored.combine_chunks())
-
-
-# --- writing
-
-
-@dataclass(frozen=True)
-class AnswerBatch:
-    """What one output answered: `values` are probabilities or vectors, `raw` the bits they were read from."""
-
-    values: NDArray[np.float32]
-    raw: NDArray[Any]
-
-
-class PredictionBuffer:
-    """Collects batches until they are written as one part."""
-
-    def __init__(self, start: int = 0, tasks: Sequence[str] = (DEFAULT_TASK,)) -> None:
-        self._parts: list[dict[str, Any]] = []
-        self._next = start  # index of the input that comes next
-        self._tasks = tuple(tasks)
-        self._schema = schema(tasks)
-        self.rows = 0
-
-    def add(self, ids: Sequence[str], labels: NDArray[Any], answers: Sequence[AnswerBatch]) -> None:
-        """The answers that follow, one batch for each output."""
-        columns: dict[str, Any] = {
-            "index": np.arange(self._next, self._next + len(labels)),
-            "input": list(ids),
-            "label": labels.astype(np.int32),
-        }
-        for output, (task, answer) in enumerate(zip(self._tasks, answers, strict=True)):
-            _refuse_not_finite(ids, answer.values)
-            own = task_named(task).keep(answer.values, None if output else labels)
-            columns |= {prefix(output) + name: column for name, column in own.items()}
-            columns[prefix(output) + "digest"] = bit_digest(answer.raw)
-        self._parts.append(columns)
-        self.rows += len(labels)
-        self._next += len(labels)
-
-    def take(self) -> pa.Table:
-        """Everything collected since the last call, as a table."""
-        parts, self._parts, self.rows = self._parts, [], 0
-        columns: dict[str, Any] = {}
-        for name in self._schema.names:
-            pieces = [part[name] for part in parts]
-            if name == "input":
-                columns[name] = pa.array([input_id for piece in pieces for input_id in piece], pa.string())
-                continue
-            kind = self._schema.field(name).type
-            stacked = np.concatenate(pieces)
-            if stacked.ndim == 2:
-                flat = pa.array(stacked.reshape(-1), kind.value_type)
-                offsets = np.arange(0, stacked.size + 1, stacked.shape[1], dtype=np.int32)
-                columns[name] = pa.ListArray.from_arrays(pa.array(offsets), flat)
-            else:
-                columns[name] = pa.array(stacked, kind)
-        return pa.table(columns, schema=self._schema)
-
-
-def _refuse_not_finite(ids: Sequence[str], values: NDArray[np.float32]) -> None:
-    """Rows that are not finite make the model's figures meaningless."""
-    with np.errstate(over="ignore"):
-        # Quick; finite numbers may add up to infinity too.
-        suspect = np.flatnonzero(~np.isfinite(values.sum(axis=1)))
-    bad = suspect[~np.isfinite(values[suspect]).all(axis=1)]
-    if len(bad):
-        raise ModelError(
-            f"The model answered NaN or infinity for {len(bad)} of {len(ids)} inputs, first for input {ids[bad[0]]}.",
-            hint="Check the preprocessing in the manifest, and whether the file is intact.",
-        )
-
-
-def bit_digest(raw: NDArray[Any]) -> NDArray[np.uint64]:
-    """64 bits per row of a raw output: equal bits give equal digests on every machine and in every version."""
-    rows = np.ascontiguousarray(raw).reshape(len(raw), -1)
-    octets = rows.view(np.uint8).reshape(len(raw), -1)
-    width = -(-octets.shape[1] // 8) * 8
-    padded = np.zeros((len(raw), width), np.uint8)
-    padded[:, : octets.shape[1]] = octets
-    words = padded.view("<u8")
-    # Odd multipliers from a fixed Weyl sequence: position matters, and no bit is lost.
-    multipliers = (np.arange(1, words.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
-    mixed = (words ^ (words >> np.uint64(29))) * multipliers
-    return np.asarray((mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64))
+def numbers(stored: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
+    """A column of numbers, texts or bytes. `to_numpy` would import pandas where there is one: half a second."""
+    if pa.types.is_string(stored.type) or pa.types.is_binary(stored.type):
+        texts = np.empty(len(stored), object)
+        texts[:] = stored.to_pylist()
+        return texts
+    return np.from_dlpack(stored.combine_chunks() if isinstance(stored, pa.ChunkedArray) else stored)

@@ -84,7 +84,7 @@ def measure_score(context: Context) -> list[Observation]:
     scores = predictions.scores
     if scores is None:
         return []
-    known = scores[predictions.labels >= 0]
+    known = scores[predictions.known]
     (low, high), method = share_interval(known)
     details = {"interval": method, "confidence": CONFIDENCE, "task": predictions.main.task}
     return [

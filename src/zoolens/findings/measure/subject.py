@@ -1,9 +1,9 @@
-"""An opened model with the manifest applied to it: decoded inputs go in, class probabilities or vectors come out."""
+"""An opened model with the manifest applied to it: decoded inputs go in, and what its tasks keep comes out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -14,30 +14,57 @@ from zoolens.base.errors import ManifestError, ModelError
 from zoolens.findings.measure.class_order import class_order, in_data_order
 from zoolens.findings.measure.jobs import Job
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
+from zoolens.inventory.datasets.loader import Preparation
 from zoolens.inventory.manifests.schema import Output
 from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
-from zoolens.inventory.preprocess.classlookup import find_outputs
-from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT, build_scores, labels_of
+from zoolens.inventory.preprocess.classlookup import class_translation, find_outputs
+from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT, build_scores, labels_of, plain_numbers
 from zoolens.inventory.preprocess.pipeline import build_prepare
 from zoolens.inventory.preprocess.text import PrepareText
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.outputs.noise_probe import made_up_feeds
 from zoolens.inventory.runtimes.runtime import Session, TensorSpec
-from zoolens.inventory.tasks.task import task_named
+from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
+from zoolens.inventory.tasks.task import Task, task_named
 
 Array = NDArray[Any]
+# What an output answered to a batch: one tensor; several by role where the task has roles.
+Raw = Array | Mapping[str, Array]
 Lookup = Callable[[int], dict[int, int] | None]
 
 
 @dataclass(frozen=True)
 class JudgedOutput:
-    """One declared output. `read` turns its raw answers into probabilities (classification) or plain vectors."""
+    """One declared output. `read` turns the answers of `tensor` into probabilities (classification) or plain vectors.
+
+    An output of a task with roles has several tensors, of which `tensor` is the first: `read_parts` turns all of them
+    into what the task keeps.
+    """
 
     tensor: TensorSpec
     task: str
     read: Callable[[Array], NDArray[np.float32]]
     pooling: Pool | None = None  # how vectors of tokens become one of a text, before `read`
+    parts: Mapping[str, TensorSpec] = field(default_factory=dict)  # by role
+    read_parts: Reader | None = None
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        return tuple(self.parts.values()) or (self.tensor,)
+
+    def raw(self, answered: Mapping[str, Array]) -> Raw:
+        """What this output has of a model's answers by tensor."""
+        if self.read_parts is None:
+            return answered[self.tensor.name]
+        return {role: answered[tensor.name] for role, tensor in self.parts.items()}
+
+    def answers(self, raw: Raw, memos: Sequence[Any]) -> Any:
+        """What the task keeps. `memos`: of each input, what its preparation left to be known."""
+        if isinstance(raw, Mapping):
+            assert self.read_parts is not None
+            return self.read_parts(raw, memos)
+        return self.read(raw)
 
 
 @dataclass(frozen=True)
@@ -46,22 +73,35 @@ class Subject:
     session: Session
     input: TensorSpec
     outputs: tuple[JudgedOutput, ...]  # as the manifest declares them, the main one first
-    prepare: Callable[[Sample], Array]
-    prepare_many: Callable[[Array], Array | None] | None
+    preparation: Preparation
     text: PrepareText | None = None  # of a model that takes text
+
+    @property
+    def prepare(self) -> Callable[[Sample], Array]:
+        return self.preparation.one
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether an output is read from several tensors, and may differ in shape from input to input."""
+        return any(output.read_parts is not None for output in self.outputs)
+
+    def memos(self, samples: Sequence[Sample]) -> tuple[Any, ...]:
+        """What reading the answers needs to know of each sample."""
+        memo = self.preparation.memo
+        return tuple(None if memo is None else memo(sample) for sample in samples)
 
     @property
     def fixed_batch(self) -> int | None:
         """The batch size the file was exported with, if it was; 1 for texts that are not filled up to one length."""
-        if self.text is not None and self.text.declared.padding == "none":
+        if self.preparation.uneven or (self.text is not None and self.text.declared.padding == "none"):
             return 1
         return self.input.shape[0] if self.input.shape else None
 
-    def predict(self, batch: Array) -> tuple[Array, ...]:
-        """Raw answers of one batch, one array for each output."""
+    def predict(self, batch: Array) -> tuple[Raw, ...]:
+        """Raw answers of one batch, for each output."""
         return self._checked(self.session.predict(self.named_inputs(batch)), batch)
 
-    def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Array, ...]]]:
+    def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Raw, ...]]]:
         """Hand batches to the model; what is given back waits for their answers. In our own process it waits here."""
         finish = self.session.begin_predict([self.named_inputs(batch) for batch in batches])
         return lambda: [self._checked(answer, batch) for answer, batch in zip(finish(), batches, strict=True)]
@@ -74,22 +114,19 @@ class Subject:
             return {self.input.name: batch}
         return {name: np.ascontiguousarray(batch[name]) for name in batch.dtype.names}
 
-    def _checked(self, answered: Mapping[str, Array], batch: Array) -> tuple[Array, ...]:
-        answers = tuple(answered[output.tensor.name] for output in self.outputs)
-        for output, answer in zip(self.outputs, answers, strict=True):
-            if not answer.ndim or len(answer) != len(batch):
-                given = f"{len(answer):,} rows" if answer.ndim else "a single number"
-                raise ModelError(
-                    f"The output {output.tensor.name} has {given} for a batch of {len(batch)}, not an answer for each "
-                    "input.",
-                    hint="Rows that are detections, numbers about a whole batch, and files exported for another batch "
-                    f"size cannot be told apart by input. {ANOTHER_OUTPUT}",
-                )
+    def _checked(self, answered: Mapping[str, Array], batch: Array) -> tuple[Raw, ...]:
+        for output in self.outputs:
+            for tensor in output.tensors:
+                _check_rows(tensor.name, answered[tensor.name], len(batch))
+        answers = tuple(output.raw(answered) for output in self.outputs)
         return answers if self.text is None else tuple(self._pooled(self.text, answers, batch))
 
-    def _pooled(self, text: PrepareText, answers: Sequence[Array], batch: Array) -> Iterator[Array]:
+    def _pooled(self, text: PrepareText, answers: Sequence[Raw], batch: Array) -> Iterator[Raw]:
         for output, answer in zip(self.outputs, answers, strict=True):
-            yield text.pooled(answer, batch, output.pooling, output.tensor.name)
+            if isinstance(answer, Mapping):
+                yield answer
+            else:
+                yield text.pooled(answer, batch, output.pooling, output.tensor.name)
 
     @property
     def has_several_inputs(self) -> bool:
@@ -129,6 +166,16 @@ class Subject:
         return np.ascontiguousarray(np.stack(wanted))
 
 
+def _check_rows(name: str, answer: Array, batch: int) -> None:
+    if not answer.ndim or len(answer) != batch:
+        given = f"{len(answer):,} rows" if answer.ndim else "a single number"
+        raise ModelError(
+            f"The output {name} has {given} for a batch of {batch}, not an answer for each input.",
+            hint="Rows that are detections, numbers about a whole batch, and files exported for another batch "
+            f"size cannot be told apart by input. {ANOTHER_OUTPUT}",
+        )
+
+
 def _as_declared(spec: TensorSpec, declared: Sequence[int | None]) -> TensorSpec:
     """A shape for any batch, with the extents that the manifest knows and the file leaves open, such as image sizes."""
     if len(declared) != len(spec.shape):
@@ -150,17 +197,20 @@ def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     several = len(session.inputs) != 1 or len(manifest.inputs) != 1 or _fields(dataset) is not None
     # Can be timed, not judged: see `check_answers`.
     if several and not _gives_all(dataset, job, session):
-        return Subject(job, session, source, (), lambda sample: sample.value, None)
-    prepare, prepare_many = (_prepare_several(job, session), None) if several else _prepare(job, session, source)
+        return Subject(job, session, source, (), Preparation(lambda sample: sample.value))
+    preparation = Preparation(_prepare_several(job, session)) if several else _prepare(job, session, source)
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(manifest.outputs)))
-    return Subject(job, session, source, outputs, prepare, prepare_many)
+    if not any(task_named(output.task).located for output in outputs):
+        # Such answers are read without knowing the sample.
+        preparation = replace(preparation, memo=None)
+    return Subject(job, session, source, outputs, preparation)
 
 
 def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     text = PrepareText(job.manifest.inputs[0], session.inputs, job.paths[TOKENIZER])
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(job.manifest.outputs)))
     ids = text.tensors["input_ids"]
-    return Subject(job, session, ids, outputs, lambda sample: text(sample.value), text.many, text)
+    return Subject(job, session, ids, outputs, Preparation(lambda sample: text(sample.value), text.many), text)
 
 
 def _gives_all(dataset: Dataset, job: Job, session: Session) -> bool:
@@ -199,6 +249,8 @@ def _prepare_several(job: Job, session: Session) -> Callable[[Sample], Array]:
 
 def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> JudgedOutput:
     output = job.manifest.outputs[place]
+    if task_named(output.task).roles:
+        return _judged_by_parts(job, session, place, dataset)
     # A second time would drop classes, or weaken probabilities.
     if session.postprocessed and place == 0:
         output = output.model_copy(update={"name": None, "postprocess": (), "scores": "probabilities"})
@@ -215,15 +267,60 @@ def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> JudgedO
     return JudgedOutput(tensor, output.task, build_scores(output, tensor, discrete=_discrete(output)), output.pooling)
 
 
-def _prepare(
-    job: Job, session: Session, source: TensorSpec
-) -> tuple[Callable[[Sample], Array], Callable[[Array], Array | None] | None]:
+def _judged_by_parts(job: Job, session: Session, place: int, dataset: Dataset) -> JudgedOutput:
+    """An output whose task reads its tensors by role."""
+    output = job.manifest.outputs[place]
+    task = task_named(output.task)
+    if job.manifest.code and job.manifest.code.postprocess:
+        raise ManifestError(
+            f"code.postprocess makes scores of classes, which the task {output.task} does not read.",
+            hint="Declare the steps of this output instead.",
+        )
+    if output.labels_file:
+        output = output.model_copy(update={"labels": labels_of(output, job.entry.folder), "labels_file": None})
+    tensors = _parts(output, task, session, place)
+    # The classes of the data are those of the main output.
+    about = dataset if place == 0 else None
+    setup = OutputSetup(
+        output=output,
+        inputs=job.manifest.inputs,
+        tensors=tensors,
+        folder=job.entry.folder,
+        classes=about.classes if about is not None else None,
+        translation=None if about is None else class_translation(output, about),
+    )
+    first = next(iter(tensors.values()))
+    return JudgedOutput(first, output.task, plain_numbers(first), parts=tensors, read_parts=task.reader(setup))
+
+
+def _parts(output: Output, task: Task, session: Session, place: int) -> dict[str, TensorSpec]:
+    """The tensors of an output by role, as the manifest names them."""
+    roles, listed = task.roles, ", ".join(task.roles)
+    if output.parts is None and sum(roles.values()) == 1:
+        # One tensor is all that it needs.
+        needed = next(role for role, required in roles.items() if required)
+        return {needed: _named(session.outputs, output.name, "output", place)}
+    if output.parts is None:
+        raise ManifestError(
+            f"The task {output.task} reads several tensors, but the manifest does not say which is which.",
+            hint=f"Name them under parts: {listed}.",
+        )
+    if unknown := [role for role in output.parts if role not in roles]:
+        raise ManifestError(f"The task {output.task} has no part {unknown[0]!r}.", hint=f"Its parts are {listed}.")
+    if missing := [role for role, required in roles.items() if required and role not in output.parts]:
+        raise ManifestError(f"The manifest names no tensor for the part {missing[0]!r} of task {output.task}.")
+    return {
+        role: _named(session.outputs, output.parts[role], "output", place) for role in roles if role in output.parts
+    }
+
+
+def _prepare(job: Job, session: Session, source: TensorSpec) -> Preparation:
     """How one sample becomes an input, and many at once where that is quicker."""
     if job.manifest.code and job.manifest.code.preprocess:
         isolated = _isolated(session)
-        return lambda sample: isolated.run_preprocess(sample.value), None
+        return Preparation(lambda sample: isolated.run_preprocess(sample.value))
     declared = build_prepare(job.manifest.inputs[0], source)
-    return lambda sample: declared(sample.value), declared.many
+    return Preparation(lambda sample: declared(sample.value), declared.many, lambda sample: declared.memo(sample.value))
 
 
 def _scores(

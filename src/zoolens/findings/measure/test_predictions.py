@@ -9,7 +9,8 @@ from zoolens.base.present.figures import with_interval
 from zoolens.findings.measure.metrics.calibration import calibration
 from zoolens.findings.measure.metrics.per_class import per_class
 from zoolens.findings.measure.metrics.topk import topk
-from zoolens.findings.measure.predictions import AnswerBatch, PredictionBuffer, bit_digest, read_predictions
+from zoolens.findings.measure.prediction_buffer import AnswerBatch, PredictionBuffer, bit_digest
+from zoolens.findings.measure.predictions import read_predictions
 from zoolens.findings.measure.suspicions import remarks
 from zoolens.inventory.tasks.classification import best_classes
 

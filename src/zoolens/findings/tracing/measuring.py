@@ -10,13 +10,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zoolens.findings.measure.latency import LatencySettings, measure_latency
-from zoolens.findings.measure.subject import Subject
+from zoolens.findings.measure.subject import Raw, Subject
 from zoolens.findings.tracing.spans import Level, Span, SpanColumns, add_profiles
 from zoolens.findings.tracing.trace_context import TraceContext
 from zoolens.inventory.datasets.dataset import Dataset
@@ -163,15 +162,17 @@ class _Request:
             inputs = np.ascontiguousarray(np.stack([subject.prepare(sample) for sample in samples]))
             names.append("preprocess")
             marks.append(time.perf_counter_ns())
-            answers: Sequence[NDArray[Any]] = subject.predict(inputs)
+            answers: Sequence[Raw] = subject.predict(inputs)
         else:
-            raw = subject.session.predict(self._feeds)
-            answers = [raw[output.tensor.name] for output in subject.outputs]
+            samples, raw = [], subject.session.predict(self._feeds)
+            answers = [output.raw(raw) for output in subject.outputs]
         names.append("predict")
         marks.append(time.perf_counter_ns())
-        if subject.outputs:
+        # What a task with roles reads lies in a sample, which made-up inputs do not have.
+        if subject.outputs and (samples or not subject.has_parts):
+            memos = subject.memos(samples)
             for output, answer in zip(subject.outputs, answers, strict=True):
-                output.read(answer)
+                output.answers(answer, memos)
             names.append("postprocess")
             marks.append(time.perf_counter_ns())
         if steps is not None:

@@ -87,8 +87,12 @@ class Dataset(ABC):
 
     @property
     def labelled(self) -> bool:
-        """Whether it says what is right; without labels two models can still be compared with each other."""
-        return self.truth_kind is not None or bool((self.labels() != UNLABELLED).any())
+        """Whether it says which class is right; without labels two models can still be compared with each other."""
+        return bool((self.labels() != UNLABELLED).any())
+
+    def says(self, kind: str | None) -> bool:
+        """Whether it says what is right in this way: with truths of a kind, or with classes (None)."""
+        return self.labelled if kind is None else self.truth_kind == kind
 
     def truth(self, index: int) -> Truth | None:
         """What is right of one sample, of the kind `truth_kind`, read from the source; None: nobody said.

@@ -23,7 +23,18 @@ BYTES_AHEAD: Final = 1 << 28
 BLOCK: Final = 32  # samples
 Array = NDArray[Any]
 Prepare = Callable[[Sample], Array]
-PrepareMany = Callable[[Array], Array | None]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How samples become inputs. `many`: the same as `one` for the stacked values of many samples, used for data in
+    memory; it may decline with None. `memo`: what reading the answer needs to know of the sample, such as the size of
+    an image. `uneven`: inputs may differ in shape, and each is a batch of its own."""
+
+    one: Prepare
+    many: Callable[[Array], Array | None] | None = None
+    memo: Callable[[Sample], Any] | None = None
+    uneven: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,45 +45,56 @@ class Batch:
     ids: tuple[str, ...]
     labels: NDArray[np.int64]
     array: Array
+    memos: tuple[Any, ...] = ()  # one for each sample where the preparation has a memo
 
 
 def batches(
     dataset: Dataset,
-    prepare: Prepare,
+    preparation: Preparation | Prepare,
     batch: int,
     *,
     start: int = 0,
     workers: int = 1,
     prefetch: int = 4,
-    prepare_many: PrepareMany | None = None,
 ) -> Generator[Batch, None, None]:
     """All samples from `start` on, `batch` at a time; the last batch may be smaller.
 
     workers: threads that read and prepare; 0 does it in the caller's thread. prefetch: batches prepared ahead, fewer
     where they are large. An unreadable sample raises when its batch is due. Closing the iterator stops the threads.
-    prepare_many: the same as `prepare` for the stacked values of many samples, used for data in memory; it may
-    decline with None.
     """
+    prepare = preparation if isinstance(preparation, Preparation) else Preparation(preparation)
     if batch < 1 or workers < 0 or prefetch < 1 or start < 0:
         raise ValueError(f"batch={batch}, workers={workers}, prefetch={prefetch}, start={start} are invalid")
+    if prepare.uneven and batch != 1:
+        raise ValueError(f"inputs of different shapes come one at a time, not {batch}")
     if workers <= 1 and dataset.read_rows(np.empty(0, np.int64)) is not None:
-        return _from_memory(dataset, prepare, prepare_many, start, batch)
+        return _from_memory(dataset, prepare, start, batch)
     bounds = [(low, min(low + batch, len(dataset))) for low in range(start, len(dataset), batch)]
     if workers == 0:
         return _inline(dataset, prepare, bounds)
     return _threaded(dataset, prepare, bounds, workers, prefetch)
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    value: Array
+    memo: Any
+
+
 class _Slot:
     """One batch while it is being filled, perhaps by several threads: each fills rows of its own."""
 
-    def __init__(self, low: int, high: int, like: Array) -> None:
-        self.low, self.size = low, high - low
+    def __init__(self, low: int, high: int, like: Array, *, uneven: bool = False) -> None:
+        self.low, self.size, self.uneven = low, high - low, uneven
         self.array = np.empty((self.size, *like.shape), like.dtype)
         self.ids = [""] * self.size
         self.labels = [0] * self.size
+        self.memos: list[Any] = [None] * self.size
 
-    def put(self, row: int, sample: Sample, value: Array) -> None:
+    def put(self, row: int, sample: Sample, prepared: _Prepared) -> None:
+        value = prepared.value
+        if self.uneven:
+            self.array = np.empty((self.size, *value.shape), value.dtype)
         # numpy would broadcast and cast silently: a grey image among colour ones must not pass
         if value.shape != self.array.shape[1:] or value.dtype != self.array.dtype:
             raise DatasetError(
@@ -83,34 +105,36 @@ class _Slot:
         self.array[row] = value
         self.ids[row] = sample.id
         self.labels[row] = sample.label
+        self.memos[row] = prepared.memo
 
     def batch(self) -> Batch:
         indices = np.arange(self.low, self.low + self.size, dtype=np.int64)
-        return Batch(indices, tuple(self.ids), np.array(self.labels, np.int64), self.array)
+        return Batch(indices, tuple(self.ids), np.array(self.labels, np.int64), self.array, tuple(self.memos))
 
 
-def _from_memory(
-    dataset: Dataset, prepare: Prepare, prepare_many: PrepareMany | None, start: int, batch: int
-) -> Generator[Batch, None, None]:
+def _from_memory(dataset: Dataset, preparation: Preparation, start: int, batch: int) -> Generator[Batch, None, None]:
     """Small batches are cut from blocks of many samples, so that numpy is not called for a single small image."""
-    block = batch * max(1, BLOCK // batch)
+    block = batch * max(1, BLOCK // batch) if not preparation.uneven else 1
     for low in range(start, len(dataset), block):
         indices = np.arange(low, min(low + block, len(dataset)), dtype=np.int64)
         rows = dataset.read_rows(indices)
         assert rows is not None  # `batches` has asked
-        array = _prepare_rows(rows, prepare_many) if prepare_many else None
-        # Otherwise one of them cannot be prepared, which is then named.
+        array, memos = _prepare_rows(rows, preparation), ()
+        # Otherwise one of them cannot be prepared, which is then named; or each has a memo of its own.
         if array is None:
-            array = _one_by_one(rows, prepare, low, dataset.name)
+            slot = _one_by_one(rows, preparation, low, dataset.name)
+            array, memos = slot.array, tuple(slot.memos)
         for begin in range(0, len(indices), batch):
             cut = slice(begin, begin + batch)
-            yield Batch(indices[cut], rows.ids[cut], rows.labels[cut], array[cut])
+            yield Batch(indices[cut], rows.ids[cut], rows.labels[cut], array[cut], memos[cut])
 
 
-def _prepare_rows(rows: Rows, prepare_many: PrepareMany) -> Array | None:
+def _prepare_rows(rows: Rows, preparation: Preparation) -> Array | None:
     """All rows at once; None where they have to be prepared one by one."""
+    if preparation.many is None or preparation.memo is not None:
+        return None
     try:
-        array = prepare_many(rows.values)
+        array = preparation.many(rows.values)
     except ZoolensError:
         return None
     if array is None:
@@ -118,56 +142,60 @@ def _prepare_rows(rows: Rows, prepare_many: PrepareMany) -> Array | None:
     return np.ascontiguousarray(array) if array.flags.writeable else np.array(array, order="C")
 
 
-def _one_by_one(rows: Rows, prepare: Prepare, low: int, dataset: str) -> Array:
+def _one_by_one(rows: Rows, preparation: Preparation, low: int, dataset: str) -> _Slot:
     slot: _Slot | None = None
     labels = rows.labels.tolist()
     for row, value in enumerate(rows.values):
         sample = Sample(rows.ids[row], value, labels[row])
-        prepared = _prepare(sample, prepare, dataset)
-        slot = slot or _Slot(low, low + len(labels), prepared)
+        prepared = _prepare(sample, preparation, dataset)
+        slot = slot or _Slot(low, low + len(labels), prepared.value, uneven=preparation.uneven)
         slot.put(row, sample, prepared)
     assert slot is not None  # a batch is never empty
-    return slot.array
+    return slot
 
 
-def _inline(dataset: Dataset, prepare: Prepare, bounds: list[tuple[int, int]]) -> Generator[Batch, None, None]:
+def _inline(dataset: Dataset, preparation: Preparation, bounds: list[tuple[int, int]]) -> Generator[Batch, None, None]:
     like: Array | None = None
     for low, high in bounds:
         slot: _Slot | None = None
         for index in range(low, high):
             sample = dataset.read(index)
-            prepared = _prepare(sample, prepare, dataset.name)
-            like = prepared if like is None else like
-            slot = slot or _Slot(low, high, like)
+            prepared = _prepare(sample, preparation, dataset.name)
+            like = prepared.value if like is None else like
+            slot = slot or _Slot(low, high, like, uneven=preparation.uneven)
             slot.put(index - low, sample, prepared)
         assert slot is not None
         yield slot.batch()
 
 
 def _threaded(
-    dataset: Dataset, prepare: Prepare, bounds: list[tuple[int, int]], workers: int, prefetch: int
+    dataset: Dataset, preparation: Preparation, bounds: list[tuple[int, int]], workers: int, prefetch: int
 ) -> Generator[Batch, None, None]:
     if not bounds:
         return
     first = dataset.read(bounds[0][0])
-    like = _prepare(first, prepare, dataset.name)
+    first_prepared = _prepare(first, preparation, dataset.name)
+    like = first_prepared.value
     ahead = max(1, min(prefetch, BYTES_AHEAD // max(1, like.nbytes * (bounds[0][1] - bounds[0][0]))))
     stop = threading.Event()
     pending: deque[tuple[_Slot, list[Future[None]]]] = deque()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="zoolens-loader")
 
     def submit(low: int, high: int) -> None:
-        slot, begin = _Slot(low, high, like), 0
+        slot, begin = _Slot(low, high, like, uneven=preparation.uneven), 0
         # The sample that gave the shape need not be read again.
         if low == bounds[0][0]:
-            slot.put(0, first, like)
+            slot.put(0, first, first_prepared)
             begin = 1
         share = -(-(high - low - begin) // workers)
         starts = range(begin, high - low, share) if share else ()
         pending.append(
             (
                 slot,
-                [pool.submit(_fill, dataset, prepare, slot, row, min(row + share, high - low), stop) for row in starts],
+                [
+                    pool.submit(_fill, dataset, preparation, slot, range(row, min(row + share, high - low)), stop)
+                    for row in starts
+                ],
             )
         )
 
@@ -187,17 +215,18 @@ def _threaded(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _fill(dataset: Dataset, prepare: Prepare, slot: _Slot, begin: int, end: int, stop: threading.Event) -> None:
-    for row in range(begin, end):
+def _fill(dataset: Dataset, preparation: Preparation, slot: _Slot, rows: range, stop: threading.Event) -> None:
+    for row in rows:
         if stop.is_set():
             return
         sample = dataset.read(slot.low + row)
-        slot.put(row, sample, _prepare(sample, prepare, dataset.name))
+        slot.put(row, sample, _prepare(sample, preparation, dataset.name))
 
 
-def _prepare(sample: Sample, prepare: Prepare, dataset: str) -> Array:
+def _prepare(sample: Sample, preparation: Preparation, dataset: str) -> _Prepared:
     try:
-        return prepare(sample)
+        memo = None if preparation.memo is None else preparation.memo(sample)
+        return _Prepared(preparation.one(sample), memo)
     except ZoolensError as error:
         raise DatasetError(f"Sample {sample.id}: {error.message}", hint=error.hint) from error
     except Exception as error:

@@ -7,7 +7,7 @@ import pytest
 from zoolens.base.errors import DatasetError, ManifestError
 from zoolens.inventory.datasets.arrays import ArrayDataset
 from zoolens.inventory.datasets.dataset import Dataset, Sample
-from zoolens.inventory.datasets.loader import batches
+from zoolens.inventory.datasets.loader import Preparation, batches
 
 
 class OnDisk(Dataset):
@@ -57,7 +57,7 @@ def test_of_many_samples_the_one_that_cannot_be_prepared_is_named():
         raise ManifestError("One of them has no words.")
 
     with pytest.raises(DatasetError, match=r"^Sample 13: It has no words\.$"):
-        list(batches(in_memory(), prepare, 20, prepare_many=prepare_many))
+        list(batches(in_memory(), Preparation(prepare, prepare_many), 20))
 
 
 @pytest.mark.parametrize("make", [OnDisk, in_memory])
@@ -77,6 +77,26 @@ def test_every_sample_once_and_in_order(make, workers, batch, start):
         assert [name.removeprefix("file-") for name in one.ids] == [str(i) for i in one.indices]
 
 
+@pytest.mark.parametrize("make", [OnDisk, in_memory])
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_memos_belong_to_their_samples(make, workers):
+    preparation = Preparation(plain, lambda values: values, memo=lambda sample: sample.id)
+    for batch in batches(make(), preparation, 6, workers=workers):
+        assert batch.memos == batch.ids
+
+
+@pytest.mark.parametrize("make", [OnDisk, in_memory])
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_inputs_of_different_shapes_come_one_at_a_time(make, workers):
+    def grown(sample):
+        return np.zeros(1 + int(sample.value[0, 0]), np.float32)
+
+    found = batches(make(), Preparation(grown, uneven=True), 1, workers=workers)
+    assert [batch.array.shape for batch in found] == [(1, 1 + place) for place in range(20)]
+    with pytest.raises(ValueError, match="one at a time"):
+        batches(make(), Preparation(grown, uneven=True), 2)
+
+
 def test_each_sample_is_read_once():
     dataset = OnDisk()
     list(batches(dataset, plain, 3, workers=2))
@@ -90,8 +110,8 @@ def test_rows_in_memory_are_prepared_together_or_one_by_one():
         calls.append(len(values))
         return values.astype(np.float32)
 
-    together = list(batches(in_memory(), plain, 6, prepare_many=many))
-    declined = list(batches(in_memory(), plain, 6, prepare_many=lambda values: None))
+    together = list(batches(in_memory(), Preparation(plain, many), 6))
+    declined = list(batches(in_memory(), Preparation(plain, lambda values: None), 6))
     assert sum(calls) == 20
     for one, other in zip(together, declined, strict=True):
         np.testing.assert_array_equal(one.array, other.array)

@@ -51,7 +51,9 @@ def rated():
 def test_a_part_of_a_dataset_has_the_truths_of_its_samples():
     part = select(rated(), 3, seed=1)
     assert part.truth_kind == "value"
-    assert part.labelled
+    assert part.says("value")
+    assert not part.says("boxes")
+    assert not part.says(None)
     ids = [part.read(place).id for place in range(3)]
     whole = {rated().read(place).id: place for place in range(5)}
     assert [part.truth(place)["value"][0] for place in range(3)] == [whole[name] for name in ids]

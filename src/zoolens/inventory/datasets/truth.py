@@ -33,6 +33,17 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "text": {"text": "U"},
     "activity": {"intervals": "f"},
 }
+# What each kind of truth is called in a sentence.
+WORDS: Final[Mapping[str, str]] = {
+    "boxes": "boxes",
+    "mask": "masks",
+    "labels": "several labels of one input",
+    "value": "values",
+    "tags": "tags of words",
+    "spans": "answers in words",
+    "text": "texts",
+    "activity": "intervals of activity",
+}
 UNJUDGED: Final = {"uint8": 255, "uint16": 65535}  # in a mask: pixels that count neither for nor against a model
 
 

@@ -12,9 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from zoolens.base.errors import DatasetError
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.errors import DatasetError, ManifestError
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.imagenet import BACKGROUND, imagenet_classes, imagenet_names
+from zoolens.inventory.manifests.schema import Output
 from zoolens.inventory.preprocess.classes import plain_name
 
 _NUMBERED: Final = re.compile(r"(?P<stem>.*?)(?P<number>\d{1,9})")
@@ -56,6 +60,43 @@ def find_outputs(names: Sequence[str] | None, outputs: int, dataset: Dataset) ->
             hint=f"Spell it as the manifest does. {_HOW_TO_SAY}",
         )
     return None
+
+
+def class_translation(output: Output, dataset: Dataset) -> NDArray[np.int64] | None:
+    """The dataset's class for each class that a model answers by number, −1 where it has none; None: the same numbers.
+
+    A label_map says it; otherwise the names do. Classes of the dataset that the model does not name are never found.
+    """
+    if output.label_map is not None:
+        if min(output.label_map, default=0) < 0 or min(output.label_map.values(), default=0) < 0:
+            raise ManifestError("label_map has a negative index.", hint="Outputs and classes count from 0.")
+        mapped = np.full(max(output.label_map, default=0) + 1, -1, np.int64)
+        for own, theirs in output.label_map.items():
+            mapped[own] = theirs
+        return mapped
+    if output.labels is None or dataset.classes is None:
+        return None
+    places = find_classes(dataset.classes, in_full(output.labels))
+    if all(place is None for place in places):
+        raise DatasetError(
+            f"None of the {len(dataset.classes):,} classes of {dataset.name}, such as {dataset.classes[0]!r}, is among "
+            f"the model's labels, such as {output.labels[0]!r}.",
+            hint="Spell them as the manifest does, or say which is which with a label_map.",
+        )
+    found = np.full(len(output.labels), -1, np.int64)
+    for number, place in enumerate(places):
+        if place is not None:
+            found[place] = number
+    return found
+
+
+def unnamed_classes(output: Output, dataset: Dataset) -> list[str]:
+    """The classes of the dataset that a model with names or a label_map cannot answer."""
+    translation = class_translation(output, dataset)
+    if translation is None or dataset.classes is None:
+        return []
+    answered = set(translation.tolist())
+    return [name for number, name in enumerate(dataset.classes) if number not in answered]
 
 
 def may_reorder(names: Sequence[str] | None, dataset: Dataset) -> bool:

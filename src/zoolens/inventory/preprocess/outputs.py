@@ -77,6 +77,11 @@ def build_scores(
     return scores
 
 
+def plain_numbers(tensor: TensorSpec) -> Callable[[Array], Scores]:
+    """Raw answers of one batch → real numbers, one row an input, however many: what two stacks are compared in."""
+    return lambda raw: _dequantised(raw, tensor).reshape(len(raw), -1)
+
+
 def remaining_columns(output: Output, given: int) -> int:
     """How many classes the declared steps leave of the numbers that a network gives for each input."""
     # A single score is that of the second of two classes.

@@ -55,6 +55,10 @@ class Prepare(ABC):
             "Boxes and masks lie in images, but the input is no image.", hint="Declare the input with modality: image."
         )
 
+    def memo(self, value: Array) -> Any:
+        """What reading an answer that lies in the sample needs to know: of an image, its place on the canvas."""
+        return self.framing((value.shape[0], value.shape[1]))
+
 
 def build_prepare(spec: Input, tensor: TensorSpec) -> Prepare:
     """What the manifest declares, ready to run. Images come as uint8 height × width × channels.

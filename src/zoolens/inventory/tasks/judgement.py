@@ -6,8 +6,9 @@ A metric that is no mean over inputs (AP, F1, mIoU, AUC) gets its interval and i
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -36,6 +37,7 @@ class Judgement:
     metrics: tuple[Metric, ...]
     aggregate: Callable[[Counts], Floats]
     notes: tuple[str, ...] = ()  # what a reader should know of the figures, such as how many classes enter them
+    _remembered: dict[bytes, Floats] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def main(self) -> Metric:
@@ -44,7 +46,15 @@ class Judgement:
     def of(self, name: str) -> Aggregate:
         """The aggregate of one metric."""
         place = [metric.name for metric in self.metrics].index(name)
-        return lambda weights: self.aggregate(weights)[:, place]
+        return lambda weights: self._all(weights)[:, place]
+
+    def _all(self, weights: Counts) -> Floats:
+        """All metrics of some weights. They are remembered, since each metric is resampled with the same weights, and
+        to sort the detections of a dataset again for each of twelve figures would take twelve times as long."""
+        key = hashlib.sha256(weights.tobytes()).digest()
+        if key not in self._remembered:
+            self._remembered[key] = self.aggregate(weights)
+        return self._remembered[key]
 
 
 def each_resample(metrics: Callable[[Counts], Sequence[float]]) -> Callable[[Counts], Floats]:

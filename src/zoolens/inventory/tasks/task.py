@@ -91,6 +91,8 @@ class Task(ABC):
     # The tensors that one output is read from, by what they hold, and whether each must be there (`parts` in a
     # manifest). Empty: one tensor, which is read as scores of classes or as plain numbers.
     roles: ClassVar[Mapping[str, bool]] = {}
+    # Answers are places in the sample (boxes, masks): its reader is given the `Framing` of each image.
+    located: ClassVar[bool] = False
     truth: ClassVar[str | None] = None  # kind of truth that judges answers (see `datasets/truth.py`); None: a class
     ragged: ClassVar[frozenset[str]] = frozenset()  # columns, and columns of truths, whose rows differ in length
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zoolens.findings.measure.predictions import bit_digest
+from zoolens.findings.measure.prediction_buffer import bit_digest
 from zoolens.inventory.tasks.classification import best_classes
 from zoolens.inventory.tasks.probabilities import probability_distance
 from zoolens.inventory.tasks.task import Answers

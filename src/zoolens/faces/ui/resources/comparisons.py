@@ -20,7 +20,7 @@ from zoolens.faces.ui.verdict_items import VerdictItem, verdict_item
 from zoolens.findings.comparisons.compare import ClassChange, FigurePair, Report, compare_runs, verdict_of_report
 from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart
 from zoolens.findings.comparisons.report_page import UNJUDGED, change_words, tiles, unchecked_sides, verdict
-from zoolens.findings.comparisons.wording import agreement_words, uncompared_words
+from zoolens.findings.comparisons.wording import agreement_words, metric_words, uncompared_words
 
 _LONGEST: Final = 200  # letters of a run's name
 _MOST_CLASSES: Final = 50
@@ -204,6 +204,8 @@ def _notes(report: Report) -> Iterator[str]:
                 f"The mean score of {change.output} is {change.score_a:.4f} in A and {change.score_b:.4f} in B; "
                 f"B − A is in [{low:+.4f}, {high:+.4f}]."
             )
+        if change.metric is not None:
+            yield f"{change.output}: {metric_words(change.metric)}."
     if report.uncompared:
         yield uncompared_words(report.uncompared)
 

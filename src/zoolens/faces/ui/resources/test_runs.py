@@ -9,7 +9,8 @@ import numpy as np
 from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord, unavailable
 from zoolens.faces.ui.endpoint import PREFIX
 from zoolens.faces.ui.test_app import client, home, measured
-from zoolens.findings.measure.predictions import KIND, AnswerBatch, PredictionBuffer
+from zoolens.findings.measure.prediction_buffer import AnswerBatch, PredictionBuffer
+from zoolens.findings.measure.predictions import KIND
 
 __all__ = ["client", "home"]  # fixtures
 NAMES = ["cat", "dog"]

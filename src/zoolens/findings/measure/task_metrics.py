@@ -1,0 +1,69 @@
+"""The metrics of a task whose truths are more than classes: AP, mIoU, entity F1 and the like, with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.base.statistics.anytime import share_interval
+from zoolens.base.statistics.intervals import CONFIDENCE
+from zoolens.base.statistics.resampling import resampled_estimate
+from zoolens.base.store.records import Observation
+from zoolens.findings.measure.answers import run_predictions
+from zoolens.findings.measure.predictions import Predictions
+from zoolens.findings.measure.stages import Context
+from zoolens.inventory.tasks.judgement import Judgement
+from zoolens.inventory.tasks.task import taken_answers, task_named
+
+TASK_METRICS: Final = "task"  # the stage metric:task
+RESAMPLING: Final = "resampling of inputs"
+NOTES: Final = "judgement"  # in run.resolved: what a reader should know of the figures
+
+
+def measure_task(context: Context) -> list[Observation]:
+    """The task's own metrics, from what the run answered and what the dataset says is right."""
+    run = context.store.run(context.run.id)  # with what the answers told
+    predictions = run_predictions(context.store, run)
+    judged = judgement_of(predictions)
+    if judged is None:
+        return []
+    if judged.notes:
+        context.store.set_resolved(run.id, {NOTES: list(judged.notes)})
+    return [*_observed(judged, int(predictions.known.sum())), *_mean_score(predictions)]
+
+
+def judgement_of(predictions: Predictions) -> Judgement | None:
+    """What the truths say of the main output; None where no input has one, or where the task has no metrics."""
+    known = predictions.known
+    if not known.any():
+        return None
+    answers = predictions.main if known.all() else taken_answers(predictions.main, np.flatnonzero(known))
+    return task_named(answers.task).judgement(answers)
+
+
+def _observed(judged: Judgement, inputs: int) -> Iterator[Observation]:
+    for metric in judged.metrics:
+        estimate = resampled_estimate(judged.of(metric.name), inputs, metric.limits)
+        if np.isnan(estimate.value):
+            # A figure that is not defined on these inputs, such as the AP of small objects where there are none.
+            continue
+        details: dict[str, Any] = {"confidence": CONFIDENCE, "lower_is_better": metric.lower_is_better}
+        low = high = None
+        if estimate.interval is not None:
+            (low, high), details["interval"] = estimate.interval, RESAMPLING
+        elif estimate.unknown is not None:
+            details["no_interval"] = estimate.unknown.value
+        yield Observation(metric.name, estimate.value, unit=metric.unit, low=low, high=high, n=inputs, details=details)
+
+
+def _mean_score(predictions: Predictions) -> Iterator[Observation]:
+    """How right the answers are on average, input by input: what paired tests look at."""
+    scores = predictions.scores
+    if scores is None:
+        return
+    known = scores[predictions.known]
+    (low, high), method = share_interval(known)
+    details = {"interval": method, "confidence": CONFIDENCE, "task": predictions.main.task}
+    yield Observation("score", float(known.mean()), unit="fraction", low=low, high=high, n=len(known), details=details)

@@ -1,0 +1,206 @@
+"""A task whose answers are rows of different lengths, read from several tensors and judged by truths of their own."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from zoolens.base import plugins
+from zoolens.base.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
+from zoolens.base.store.store import open_store
+from zoolens.findings.comparisons.compare import compare
+from zoolens.findings.comparisons.equivalence import equiv
+from zoolens.findings.measure.prediction_buffer import AnswerBatch, PredictionBuffer
+from zoolens.findings.measure.predictions import KIND, read_predictions
+from zoolens.findings.measure.task_metrics import judgement_of
+from zoolens.findings.queries.query import query
+from zoolens.inventory.datasets.truth import Truth
+from zoolens.inventory.tasks.task import task_named
+
+N = 40
+
+# Words that stand in a text, found by a model and said by the data; beside them, a picture of bytes.
+WORDS = """
+import numpy as np
+import pyarrow as pa
+
+from zoolens.inventory.tasks.judgement import Judgement, Metric, each_resample
+from zoolens.inventory.tasks.ragged import Ragged
+from zoolens.inventory.tasks.task import Task
+
+
+class Words(Task):
+    name = "words"
+    summary = "Words that stand in a text"
+    roles = {"words": True, "sure": False}
+    truth = "tags"
+    ragged = frozenset({"words", "sure", "tags"})
+
+    def columns(self, *, main):
+        return {"words": pa.list_(pa.string()), "sure": pa.list_(pa.float32()), "picture": pa.binary()}
+
+    def keep(self, values, labels):
+        return {
+            "words": Ragged.of([np.array(words, object) for words, _ in values], object),
+            "sure": Ragged.of([np.array(sure) for _, sure in values], np.float32),
+            "picture": np.array([bytes([len(words)]) for words, _ in values], object),
+        }
+
+    def truth_columns(self):
+        return {"tags": pa.list_(pa.string())}
+
+    def keep_truth(self, truths):
+        return {"tags": Ragged.of([[] if truth is None else truth["tags"] for truth in truths], object)}
+
+    def agreement(self, a, b, tolerance=0.0):
+        return shares(a.columns["words"], b.columns["words"])
+
+    def signature(self, answers):
+        return answers.columns["words"].lengths[:, None].astype(np.float32)
+
+    def scores(self, answers, labels):
+        return shares(answers.columns["words"], answers.truths["tags"])
+
+    def judgement(self, answers):
+        found = [set(row) for row in answers.columns["words"]]
+        there = [set(row) for row in answers.truths["tags"]]
+        right = np.array([len(a & b) for a, b in zip(found, there)])
+        total = np.array([len(a) + len(b) for a, b in zip(found, there)])
+
+        def metrics(weights):
+            return (2 * weights @ right / (weights @ total), float(weights.sum()))
+
+        return Judgement((Metric("f1"), Metric("inputs", "", (0.0, 1e6))), each_resample(metrics))
+
+    def show(self, answers, place, names=None):
+        return ", ".join(answers.columns["words"][place]) or "no words"
+
+
+def shares(ours, theirs):
+    pairs = [(set(a), set(b)) for a, b in zip(ours, theirs)]
+    return np.array([2 * len(a & b) / (len(a) + len(b)) if a or b else 1.0 for a, b in pairs])
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def installed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "zoolens_words.py").write_text(WORDS, encoding="utf-8")
+    about = folder / "zoolens_words-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: zoolens-words\nVersion: 1.0\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text("[zoolens.tasks]\nwords = zoolens_words:Words\n", encoding="utf-8")
+    sys.path.insert(0, str(folder))
+    plugins.forget()
+    task_named.cache_clear()
+    yield
+    sys.path.remove(str(folder))
+    plugins.forget()
+    task_named.cache_clear()
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+def rows(seed, count=N):
+    draw = np.random.default_rng(seed)
+    return [([f"w{word}" for word in range(5) if draw.random() < 0.6], [0.5]) for _ in range(count)]
+
+
+def truths(known=N):
+    given = [Truth("tags", {"tags": np.array(words)}) for words, _ in rows(0)]
+    return [truth if place < known else None for place, truth in enumerate(given)]
+
+
+def answered(values):
+    """A batch, and bits that differ where the words do."""
+    bits = np.array([[sum(1 << int(word[1:]) for word in words)] for words, _ in values], np.int64)
+    return AnswerBatch(values, {"words": bits, "sure": np.ones((len(values), 1), np.float32)})
+
+
+def table(values, truth=None):
+    buffer = PredictionBuffer(tasks=["words"])
+    ids = [f"text {place}" for place in range(len(values))]
+    half = len(values) // 2
+    for part in (slice(0, half), slice(half, None)):
+        labels = np.full(len(values[part]), -1)
+        buffer.add(ids[part], labels, [answered(values[part])], None if truth is None else truth[part])
+    return buffer.take()
+
+
+def test_rows_of_any_length_come_back_as_they_were():
+    given = [*rows(1, 5), ([], [])]
+    kept = table(given, [*truths()[:5], None])
+    for cut in (kept, kept.slice(2)):
+        read = read_predictions(cut, declared=[{"task": "words", "name": "words", "width": None}])
+        expected = given[-len(read) :]
+        assert [row.tolist() for row in read.main.columns["words"]] == [words for words, _ in expected]
+        assert [row.tolist() for row in read.main.columns["sure"]] == [sure for _, sure in expected]
+        assert [bytes(row) for row in read.main.columns["picture"]] == [bytes([len(words)]) for words, _ in expected]
+        assert read.known.tolist() == [place < 5 for place in range(6)][-len(read) :]
+        assert read.labelled
+
+
+def test_digests_are_of_all_tensors():
+    same, other = (answered(rows(seed)) for seed in (1, 2))
+    assert np.array_equal(same.digest, answered(rows(1)).digest)
+    assert not np.array_equal(same.digest, other.digest)
+    surer = AnswerBatch(same.values, {**same.raw, "sure": np.full((N, 1), 2, np.float32)})
+    assert not (surer.digest == same.digest).any()
+
+
+def write(store, name, values, truth):
+    manifest = {"name": name, "inputs": [{"shape": [None, 8]}], "outputs": [{"task": "words"}]}
+    run = store.begin_run(
+        ModelRecord(fingerprint(name), f"zoo:{name}@1", "fake", manifest),
+        DatasetRecord(fingerprint("texts"), "texts", N),
+        StackRecord(fingerprint("fake"), "fake", {"version": "1"}, {}),
+    )
+    store.set_resolved(run.id, {"outputs": [{"name": "words", "task": "words", "width": None}]})
+    store.add_part(run.id, KIND, 0, table(values, truth))
+    store.finish_stage(run.id, "predictions")
+    return run.id
+
+
+def f1(values, places):
+    right = sum(len(set(values[i][0]) & set(rows(0)[i][0])) for i in places)
+    return 2 * right / sum(len(values[i][0]) + len(rows(0)[i][0]) for i in places)
+
+
+@pytest.mark.parametrize("known", [N, 25])
+def test_metrics_are_of_the_inputs_that_have_a_truth(known):
+    values = rows(3)
+    judged = judgement_of(read_predictions(table(values, truths(known)), declared=[{"task": "words"}]))
+    assert judged.main.name == "f1"
+    everything = np.ones((1, known), np.int64)
+    assert judged.of("f1")(everything) == pytest.approx([f1(values, range(known))])
+    assert judged.of("inputs")(everything) == [known]
+    assert judgement_of(read_predictions(table(values), declared=[{"task": "words"}])) is None
+
+
+def test_two_models_are_compared_judged_and_found(store):
+    near = [(words if place > 4 else words[1:], sure) for place, (words, sure) in enumerate(rows(3))]
+    first, second = write(store, "first", rows(3), truths(30)), write(store, "second", near, truths(30))
+    (found,) = compare(first, second, store=store).vectors
+    pairs = zip(rows(3), near, strict=True)
+    expected = [2 * len({*a} & {*b}) / (len(a) + len(b)) if a or b else 1.0 for (a, _), (b, _) in pairs]
+    assert found.agreement == pytest.approx(np.mean(expected))
+    assert found.metric.name == "f1"
+    assert (found.metric.a, found.metric.b) == (
+        pytest.approx(f1(rows(3), range(30))),
+        pytest.approx(f1(near, range(30))),
+    )
+    low, high = found.metric.difference
+    assert low < found.metric.b - found.metric.a < high
+    assert equiv(first, second, store=store).agreement == pytest.approx(np.mean(expected))
+    (match,) = query("CORR first TASK words", store=store).matches
+    assert match.equivalence == pytest.approx(np.mean(expected))
+
+
+def test_of_bits_that_are_equal_everything_is(store):
+    first, second = (write(store, name, rows(3), truths()) for name in ("one", "two"))
+    (found,) = compare(first, second, store=store).vectors
+    assert (found.agreement, found.identical_outputs, found.metric.difference) == (1.0, 1.0, None)
