@@ -1,13 +1,16 @@
 """A task whose answers are rows of different lengths, read from several tensors and judged by truths of their own."""
 
+import json
 import sys
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from zoolens.base import plugins
-from zoolens.base.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord, fingerprint
 from zoolens.base.store.store import open_store
+from zoolens.faces.cli.runs import command as runs_command
 from zoolens.findings.comparisons.compare import compare
 from zoolens.findings.comparisons.equivalence import equiv
 from zoolens.findings.measure.prediction_buffer import AnswerBatch, PredictionBuffer
@@ -34,6 +37,7 @@ class Words(Task):
     summary = "Words that stand in a text"
     roles = {"words": True, "sure": False}
     truth = "tags"
+    metric = "f1"
     ragged = frozenset({"words", "sure", "tags"})
 
     def columns(self, *, main):
@@ -198,6 +202,17 @@ def test_two_models_are_compared_judged_and_found(store):
     assert equiv(first, second, store=store).agreement == pytest.approx(np.mean(expected))
     (match,) = query("CORR first TASK words", store=store).matches
     assert match.equivalence == pytest.approx(np.mean(expected))
+
+
+def test_lists_name_the_metric_that_is_no_accuracy(store, tmp_path):
+    run = write(store, "first", rows(3), truths())
+    store.finish_stage(run, "metric:task", [Observation("f1", 0.62, unit="fraction", low=0.5, high=0.7, n=N)])
+    shown = CliRunner().invoke(runs_command, ["--wide", "--store", str(tmp_path / "store.sqlite")]).output
+    assert "main metric [95 %]" in shown
+    assert "f1 62.0 % [50.0, 70.0]" in shown
+    listed = CliRunner().invoke(runs_command, ["--json", "--store", str(tmp_path / "store.sqlite")]).output
+    (entry,) = json.loads(listed)
+    assert (entry["main_metric"], entry["f1"]["value"], entry["top1"]) == ("f1", 0.62, None)
 
 
 def test_of_bits_that_are_equal_everything_is(store):

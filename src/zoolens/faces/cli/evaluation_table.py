@@ -6,26 +6,28 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from zoolens.base.present.figures import count, disturbed_mark, figure, network_mark, stack_label, with_interval
+from zoolens.base.present.figures import count, disturbed_mark, figure, network_mark, stack_label
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, print_table
-from zoolens.base.store.records import ROUND_TRIPS, Observation
+from zoolens.base.store.records import ROUND_TRIPS, Observation, Run
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.class_order import judged_right
 from zoolens.findings.measure.plan import Outcome
+from zoolens.findings.measure.run_data import judged_figure, judged_heading
 
 Found = dict[tuple[str, str], Observation]
 
 
 def print_outcomes(store: Store, outcomes: Sequence[Outcome], batches: Sequence[int]) -> None:
-    rows = [_row(store, outcome, batches) for outcome in outcomes if outcome.run is not None]
+    runs = [outcome.run for outcome in outcomes if outcome.run is not None]
+    rows = [_row(store, run, batches) for run in runs]
     if rows:
         columns = [
             Column("run", keep=8),
             Column("model", keep=10),
             Column("runtime", keep=9),
-            Column("top-1 [95 %]", "number", keep=7),
+            Column(judged_heading(runs), "number", keep=7),
             Column("ECE", "number", keep=2),
             *(Column(f"p50 ×{batch}", kind="number", keep=6) for batch in batches),
             Column("p99 clean / raw", "number", keep=3),
@@ -36,9 +38,7 @@ def print_outcomes(store: Store, outcomes: Sequence[Outcome], batches: Sequence[
         print_table(columns, rows)
 
 
-def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
-    run = outcome.run
-    assert run is not None
+def _row(store: Store, run: Run, batches: Sequence[int]) -> list[str]:
     known = judged_right(run, store.observations(run.id))
     observations = {(observation.metric, observation.scope): observation for observation in known}
     size = batches[0] if batches else 1
@@ -46,7 +46,7 @@ def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
         run.id[:8],
         run.ref.partition("@")[0],
         stack_label(run),
-        with_interval(observations.get(("top1", ""))),
+        judged_figure(run, known),
         _value(observations.get(("ece", ""))),
         *(_timing(observations, "latency_p50", batch_scope(batch)) for batch in batches),
         f"{_timing(observations, 'latency_p99', batch_scope(size))} / "

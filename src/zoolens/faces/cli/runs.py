@@ -61,7 +61,7 @@ def command(
                 _print_many(opened, ids, purpose=trials)
                 return
         runs = opened.runs(model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit)
-        stored = opened.observations_by_run([run.id for run in runs], metrics=LIST_METRICS)
+        stored = opened.observations_by_run([run.id for run in runs], metrics=_listed_metrics(runs))
         hidden = not runs and opened.runs(model=model, dataset=dataset, runtime=runtime, trials=True, limit=1)
     observations = {run.id: judged_right(run, stored.get(run.id, [])) for run in runs}
     if as_json:
@@ -109,16 +109,23 @@ def _state(run: Run) -> str:
     return f"{done} done" + (f", failed: {', '.join(failed)}" if failed else "")
 
 
-def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
-    from zoolens.findings.measure.run_data import main_figure, run_facts
+def _listed_metrics(runs: Sequence[Run]) -> list[str]:
+    from zoolens.findings.measure.run_data import main_metric
 
-    figures = {metric: main_figure(observations, metric) for metric in LIST_METRICS}
+    return sorted({*LIST_METRICS, *map(main_metric, runs)})
+
+
+def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
+    from zoolens.findings.measure.run_data import main_figure, main_metric, run_facts
+
+    figures = {metric: main_figure(observations, metric) for metric in dict.fromkeys((*LIST_METRICS, main_metric(run)))}
     shown = {name: asdict(observation) if observation else None for name, observation in figures.items()}
     return {
         **run_facts(run),
         "model": run.ref,
         "dataset": run.dataset.name,
         "stages": dict(run.stages),
+        "main_metric": main_metric(run),
         **shown,
     }
 
@@ -133,7 +140,7 @@ def _print_many(opened: Store, ids: Sequence[str], *, purpose: bool) -> None:
     def blocks() -> Iterator[list[list[str]]]:
         for start in range(0, len(ids), RUNS_AT_ONCE):
             runs = opened.runs_of(ids[start : start + RUNS_AT_ONCE])
-            stored = opened.observations_by_run([run.id for run in runs], metrics=LIST_METRICS)
+            stored = opened.observations_by_run([run.id for run in runs], metrics=_listed_metrics(runs))
             right: dict[str, list[Observation]] = {}
             for run in runs:
                 known = stored.get(run.id, [])
@@ -142,25 +149,28 @@ def _print_many(opened: Store, ids: Sequence[str], *, purpose: bool) -> None:
                     misjudged.append(run)
             yield _list_rows(runs, right, purpose=purpose)
 
-    print_blocks(_list_columns(purpose=purpose), blocks())
+    first = opened.runs_of(ids[:RUNS_AT_ONCE])
+    print_blocks(_list_columns(first, purpose=purpose), blocks())
     _print_misjudged(misjudged)
 
 
 def _print_list(
     runs: Sequence[Run], observations: Mapping[str, Sequence[Observation]], *, purpose: bool = False
 ) -> None:
-    print_table(_list_columns(purpose=purpose), _list_rows(runs, observations, purpose=purpose))
+    print_table(_list_columns(runs, purpose=purpose), _list_rows(runs, observations, purpose=purpose))
 
 
-def _list_columns(*, purpose: bool) -> list[Column]:
+def _list_columns(runs: Sequence[Run], *, purpose: bool) -> list[Column]:
     """The columns of the list; `purpose` adds which runs are trials of the doctor."""
+    from zoolens.findings.measure.run_data import judged_heading
+
     columns = [
         Column("run", keep=8),
         Column("when", keep=2),
         Column("model", keep=10),
         Column("dataset", keep=3),
         Column("runtime", keep=9),
-        Column("top-1 [95 %]", "number", keep=7),
+        Column(judged_heading(runs), "number", keep=7),
         Column("p50", "number", keep=6),
         Column("stages", keep=4),
     ]
@@ -188,7 +198,7 @@ def _print_misjudged(runs: Sequence[Run]) -> None:
 
 
 def _list_row(run: Run, known: Sequence[Observation]) -> list[str]:
-    from zoolens.findings.measure.run_data import main_figure
+    from zoolens.findings.measure.run_data import judged_figure, main_figure
 
     return [
         run.id[:8] + (f" #{run.key.attempt}" if run.key.attempt else ""),
@@ -196,7 +206,7 @@ def _list_row(run: Run, known: Sequence[Observation]) -> list[str]:
         run.ref,
         run.dataset.name,
         stack_label(run),
-        with_interval(main_figure(known, "top1")),
+        judged_figure(run, known),
         _without_interval(main_figure(known, "latency_p50")),
         _state(run),
     ]

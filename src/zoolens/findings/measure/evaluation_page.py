@@ -17,9 +17,10 @@ from zoolens.findings.measure.class_order import JUDGED_WRONGLY, judged_right
 from zoolens.findings.measure.confusion import confusion_chart, confusion_of
 from zoolens.findings.measure.latency_chart import latency_distribution_chart, latency_distributions
 from zoolens.findings.measure.reliability import reliability_chart, reliability_of
+from zoolens.findings.measure.run_data import ACCURACY, main_metric
 from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
 
-_TILES: Final = {"top1": "top-1", "latency_p50": "median latency", "file_size": "file", "peak_memory": "peak memory"}
+_TILES: Final = {"latency_p50": "median latency", "file_size": "file", "peak_memory": "peak memory"}
 _FIGURES: Final = (
     Column("metric", "key"), Column("scope"), Column("value", "number"), Column("n", "number"), Column("why"),
 )  # fmt: skip
@@ -37,7 +38,7 @@ def run_page(store: Store, run: Run) -> Page:
         run.ref,
         f"{run.inputs:,} inputs of {run.dataset.name} in {stack_label(run)}, {run.created:%Y-%m-%d %H:%M} UTC, "
         f"run {run.id[:8]}.",
-        tiles=tuple(run_tiles(observations)),
+        tiles=tuple(run_tiles(run, observations)),
         sections=(
             *([Section(warnings=unchecked)] if unchecked else ()),
             *_answers(store, run),
@@ -47,9 +48,10 @@ def run_page(store: Store, run: Run) -> Page:
     )
 
 
-def run_tiles(observations: Sequence[Observation]) -> Iterator[Tile]:
+def run_tiles(run: Run, observations: Sequence[Observation]) -> Iterator[Tile]:
     """The figures that stand for a run, each of all inputs or of the smallest batch."""
-    for metric, caption in _TILES.items():
+    judged = main_metric(run)
+    for metric, caption in {judged: "top-1" if judged == ACCURACY else judged, **_TILES}.items():
         known = [each for each in observations if each.metric == metric and not _detail(each)]
         first = min(known, key=lambda each: (len(each.scope), each.scope), default=None)
         if first is not None and first.value is not None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
+from zoolens.base.errors import UnknownName
+from zoolens.base.present.figures import NOTHING, with_interval
 from zoolens.base.store.records import Observation, Run, RunKind, StageState
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.findings.measure.class_order import judged_right
+from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
+
+ACCURACY: Final = "top1"
 
 
 def run_facts(run: Run) -> dict[str, Any]:
@@ -27,6 +32,29 @@ def run_facts(run: Run) -> dict[str, Any]:
 def purpose(run: Run) -> str:
     """Whether somebody asked for it, or the doctor tried it."""
     return str(RunKind.TRIAL if run.kind is RunKind.TRIAL else RunKind.EVALUATION)
+
+
+def main_metric(run: Run) -> str:
+    """The metric that says how good the answers of a run are: top-1 of classes, AP of boxes."""
+    outputs = run.resolved.get("outputs") or run.model.manifest.get("outputs") or [{}]
+    try:
+        metric = task_named(outputs[0].get("task") or DEFAULT_TASK).metric
+    except UnknownName:
+        # The plug-in that brought the task is not installed here.
+        metric = None
+    return metric or ACCURACY
+
+
+def judged_figure(run: Run, observations: Iterable[Observation]) -> str:
+    """The main metric with its interval, after its name unless it is the accuracy of classes, which a heading names."""
+    metric = main_metric(run)
+    shown = with_interval(main_figure(observations, metric))
+    return shown if metric == ACCURACY or shown == NOTHING else f"{metric} {shown}"
+
+
+def judged_heading(runs: Iterable[Run]) -> str:
+    """What the column of `judged_figure` is called."""
+    return "top-1 [95 %]" if all(main_metric(run) == ACCURACY for run in runs) else "main metric [95 %]"
 
 
 def main_figure(observations: Iterable[Observation], metric: str) -> Observation | None:

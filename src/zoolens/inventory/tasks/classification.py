@@ -25,6 +25,7 @@ class Classification(Task):
     discrete = True
     graded = False
     judged = True
+    metric = "top1"
     unit = "classes"
 
     def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:

@@ -85,6 +85,7 @@ class Task(ABC):
     # An index of many models compares signatures by their relative distance, which tells near answers from far ones
     # where `agreement` calls both different. All other tasks are searched by their own agreement.
     searched_by_distance: ClassVar[bool] = False
+    metric: ClassVar[str | None] = None  # the main one, which says how good a model is; None: there is none
     judged: ClassVar[bool] = False  # labels tell how right an answer is: `scores` gives numbers
     directional: ClassVar[bool] = False  # the direction of a vector has a meaning, so that cosines are worth telling
     unit: ClassVar[str] = "numbers an answer"  # what `Answers.width` counts

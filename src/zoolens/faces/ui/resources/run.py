@@ -96,7 +96,7 @@ def run_detail(context: Context, query: RunQuery) -> RunDetail:
         model_fingerprint=run.model.fingerprint,
         data_fingerprint=run.dataset.fingerprint,
         precision=run.precision or "",
-        tiles=tile_items(run_tiles(known)),
+        tiles=tile_items(run_tiles(run, known)),
         notes=list(_notes(context, run, known)),
         advice=_AGAIN.get(item.state, "") if run.kind in MEASURED_KINDS else "",
         stages=[StageItem.of(state, stage=name) for name, state in context.store.stages(run.id).items()],
