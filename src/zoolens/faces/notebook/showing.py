@@ -8,6 +8,7 @@ zoolens.show("last")
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,29 +19,33 @@ from zoolens.base.present.pages import Page, Section
 if TYPE_CHECKING:
     from zoolens.base.store.store import Store
 
-# Which class is shown by which function here; by name, so that nothing is imported that a notebook does not use.
+# By name, so that nothing is imported that a notebook does not use.
+# Which class of this package is shown by which function that makes a page of it:
+_PAGES: Final = {
+    "findings.comparisons.compare:Report": "findings.comparisons.report_page:report_page",
+    "findings.comparisons.equivalence:Equivalence": "findings.comparisons.equivalence_page:equivalence_page",
+    "findings.comparisons.disagreements:Disagreements": "findings.comparisons.disagreement_page:disagreement_page",
+    "findings.comparisons.reproduce:Reproduction": "findings.comparisons.reproduction_page:reproduction_page",
+    "findings.audit.doctor.verdict:Diagnosis": "findings.audit.doctor.diagnosis_page:diagnosis_page",
+    "findings.audit.identification:Identification": "findings.audit.identification_page:identification_page",
+    "findings.queries.answers.query_answers:Answer": "findings.queries.answers.query_page:answer_page",
+    "findings.graph.diff.report:Diff": "findings.graph.diff.diff_page:diff_page",
+    "findings.divergence.result:Divergence": "findings.divergence.divergence_page:divergence_page",
+    "faces.load.run_load:LoadRun": "faces.load.report:load_page",
+}
+# Which class is shown by which function here, because its page needs the store or several parts:
 _SHOWN: Final = {
     "zoolens.base.store.records:Run": "_run",
     "zoolens.findings.measure.plan:Outcome": "_outcome",
-    "zoolens.findings.comparisons.compare:Report": "_report",
-    "zoolens.findings.comparisons.equivalence:Equivalence": "_equivalence",
-    "zoolens.findings.comparisons.disagreements:Disagreements": "_disagreements",
-    "zoolens.findings.comparisons.reproduce:Reproduction": "_reproduction",
     "zoolens.findings.comparisons.matrix:Matrix": "_matrix",
-    "zoolens.findings.audit.doctor.verdict:Diagnosis": "_diagnosis",
-    "zoolens.findings.audit.identification:Identification": "_identification",
-    "zoolens.findings.queries.answers.query_answers:Answer": "_answer",
     "zoolens.findings.queries.prepared_query:PreparedQuery": "_prepared",
     "zoolens.findings.index.index:Index": "_index",
-    "zoolens.findings.graph.diff.report:Diff": "_diff",
     "zoolens.findings.graph.ir.model:Graph": "_graph",
     "zoolens.findings.graph.cost.cost:Cost": "_cost",
     "zoolens.findings.tracing.stored:Trace": "_trace",
     "zoolens.findings.tracing.comparison:TraceComparison": "_traces_compared",
-    "zoolens.findings.divergence.result:Divergence": "_divergence",
     "zoolens.training.crosstrain.study.explanation.explanation_results:Explanation": "_explanation",
     "zoolens.faces.serving.services.events:Session": "_session",
-    "zoolens.faces.load.run_load:LoadRun": "_load",
     "zoolens.base.present.charts:Chart": "_chart",
     "zoolens.base.present.pages:Page": "_page",
 }
@@ -63,11 +68,15 @@ def show(result: Any, *, store: Store | str | Path | None = None) -> Shown:
 
 def _page_of(result: Any, store: Any) -> Page:
     for kind in type(result).__mro__:
-        maker = _SHOWN.get(f"{kind.__module__}:{kind.__qualname__}")
-        if maker is not None:
-            make: Callable[[Any, Any], Page] = globals()[maker]
+        name = f"{kind.__module__}:{kind.__qualname__}"
+        if maker := _PAGES.get(name.removeprefix("zoolens.")):
+            module, _, function = maker.partition(":")
+            page: Page = getattr(import_module(f"zoolens.{module}"), function)(result)
+            return page
+        if name in _SHOWN:
+            make: Callable[[Any, Any], Page] = globals()[_SHOWN[name]]
             return make(result, store)
-    known = ", ".join(sorted(name.partition(":")[2] for name in _SHOWN))
+    known = ", ".join(sorted(name.partition(":")[2] for name in (*_PAGES, *_SHOWN)))
     raise ZoolensError(f"A {type(result).__name__} cannot be shown.", hint=f"What can be shown: {known}.")
 
 
@@ -127,12 +136,6 @@ def _outcome(outcome: Any, store: Any) -> Page:
     return page if not remarks else Page(**{**vars(page), "sections": (Section(warnings=remarks), *page.sections)})
 
 
-def _report(report: Any, _: Any) -> Page:
-    from zoolens.findings.comparisons.report_page import report_page
-
-    return report_page(report)
-
-
 def _matrix(matrix: Any, _: Any) -> Page:
     from zoolens.findings.comparisons.matrix_chart import chart
 
@@ -140,44 +143,8 @@ def _matrix(matrix: Any, _: Any) -> Page:
     return Page(title, sections=(Section(charts=(chart(matrix),), items=matrix.notes),))
 
 
-def _equivalence(report: Any, _: Any) -> Page:
-    from zoolens.findings.comparisons.equivalence_page import equivalence_page
-
-    return equivalence_page(report)
-
-
-def _disagreements(found: Any, _: Any) -> Page:
-    from zoolens.findings.comparisons.disagreement_page import disagreement_page
-
-    return disagreement_page(found)
-
-
-def _reproduction(result: Any, _: Any) -> Page:
-    from zoolens.findings.comparisons.reproduction_page import reproduction_page
-
-    return reproduction_page(result)
-
-
-def _diagnosis(diagnosis: Any, _: Any) -> Page:
-    from zoolens.findings.audit.doctor.diagnosis_page import diagnosis_page
-
-    return diagnosis_page(diagnosis)
-
-
-def _identification(found: Any, _: Any) -> Page:
-    from zoolens.findings.audit.identification_page import identification_page
-
-    return identification_page(found)
-
-
-def _answer(answer: Any, _: Any) -> Page:
-    from zoolens.findings.queries.answers.query_page import answer_page
-
-    return answer_page(answer)
-
-
 def _prepared(prepared: Any, store: Any) -> Page:
-    return _answer(prepared.run(), store)
+    return _page_of(prepared.run(), store)
 
 
 def _index(index: Any, _: Any) -> Page:
@@ -189,12 +156,6 @@ def _index(index: Any, _: Any) -> Page:
         f"{len(index):,} rows of the index", f"{choice.inputs:,} inputs of {choice.dataset}.",
         sections=(Section(paragraphs=choice.notes, charts=(choice_chart(choice),)),),
     )  # fmt: skip
-
-
-def _diff(diff: Any, _: Any) -> Page:
-    from zoolens.findings.graph.diff.diff_page import diff_page
-
-    return diff_page(diff)
 
 
 def _graph(graph: Any, store: Any) -> Page:
@@ -228,12 +189,6 @@ def _traces_compared(comparison: Any, store: Any) -> Page:
     return _traces([comparison.a, comparison.b], store, [comparison_section(comparison)])
 
 
-def _divergence(divergence: Any, _: Any) -> Page:
-    from zoolens.findings.divergence.divergence_page import divergence_page
-
-    return divergence_page(divergence)
-
-
 def _explanation(explanation: Any, _: Any) -> Page:
     from zoolens.training.crosstrain.study.explanation.share_chart import shares_chart
     from zoolens.training.crosstrain.study.explanation.study_explanation_words import lines
@@ -247,12 +202,6 @@ def _session(session: Any, _: Any) -> Page:
     from zoolens.faces.serving.services.session_chart import session_chart, session_course
 
     return Page(session.service, sections=(Section(charts=(session_chart(session_course(session)),)),))
-
-
-def _load(run: Any, _: Any) -> Page:
-    from zoolens.faces.load.report import load_page
-
-    return load_page(run)
 
 
 def _chart(chart: Any, _: Any) -> Page:
