@@ -205,3 +205,10 @@ def test_a_notebook_is_executed(store, pair, tmp_path):
         assert "<img " in bundle["text/html"]
         assert "[chart:" in bundle["text/plain"]
     json.dumps(notebook)
+
+
+@pytest.mark.parametrize("names", showing._PAGES.items(), ids=str)
+def test_what_is_named_is_there(names):
+    for name in names:
+        module, _, member = name.partition(":")
+        assert callable(getattr(import_module(f"zoolens.{module}"), member))
