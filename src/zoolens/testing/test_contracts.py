@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from zoolens.findings.graph.importers.openvino import OPENVINO
 from zoolens.findings.graph.importers.tflite import TFLITE
 from zoolens.findings.graph.importers.torch import TORCHVISION
 from zoolens.inventory.datasets.cifar10 import open_cifar10
+from zoolens.inventory.datasets.coco import open_coco
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.demo import open_demo
 from zoolens.inventory.datasets.idx import open_idx
@@ -120,6 +122,25 @@ def texts(folder: Path) -> Dataset:
     return open_texts(str(folder / "texts.csv"))
 
 
+def boxes_of(number: int, wider: int) -> list[list[int]]:
+    """The boxes of a picture of six pixels each way: none, one or two, the first of the first as wide as is said."""
+    return [[1, 2, 2 + (wider if number == 1 and not box else 0), 3] for box in range(number % 3)]
+
+
+def coco(folder: Path, wider: int = 0) -> Dataset:
+    (folder / "images").mkdir()
+    images, annotations = [], []
+    for number, image in enumerate(IMAGES):
+        Image.fromarray(image).save(folder / "images" / f"{number}.png")
+        images.append({"id": number + 7, "file_name": f"{number}.png", "width": 6, "height": 6})
+        for box in boxes_of(number, wider):
+            annotations.append({"id": 1, "image_id": number + 7, "category_id": 3 * (number % 2) + 1, "bbox": box})
+    categories = [{"id": 4, "name": "cat"}, {"id": 1, "name": "dog"}]
+    content = {"images": images, "annotations": annotations, "categories": categories}
+    (folder / "boxes.json").write_text(json.dumps(content))
+    return open_coco(str(folder / "boxes.json"))
+
+
 def _png(image) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(image).save(stream, "png")
@@ -134,10 +155,16 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "cifar10": cifar10,
     "parquet": parquet,
     "text": texts,
+    "coco": coco,
 }
+# Those whose truth is no class, with one truth changed.
+CHANGED: dict[str, Callable[[Path], Dataset]] = {"coco": lambda folder: coco(folder, wider=1)}
 for name, opened in DATASETS.items():
     title = f"TestDataset{name.title()}"
-    globals()[title] = type(title, (DatasetContract,), {"opened": lambda self, folder, opened=opened: opened(folder)})
+    methods = {"opened": lambda self, folder, opened=opened: opened(folder)}
+    if name in CHANGED:
+        methods["opened_with_another_truth"] = lambda self, folder, opened=CHANGED[name]: opened(folder)
+    globals()[title] = type(title, (DatasetContract,), methods)
 
 
 def test_no_kind_of_dataset_is_forgotten():

@@ -17,6 +17,7 @@ BUILT_IN: Final = {
     "npz": "zoolens.inventory.datasets.npz:open_npz",
     "parquet": "zoolens.inventory.datasets.parquet:open_parquet",
     "text": "zoolens.inventory.datasets.texts:open_texts",
+    "coco": "zoolens.inventory.datasets.coco:open_coco",
 }
 
 

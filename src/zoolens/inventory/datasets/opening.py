@@ -7,7 +7,7 @@ import gzip
 import inspect
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -156,6 +156,8 @@ def _kind_of_folder(folder: Path) -> str | None:
         raise DatasetError(f"The folder {folder} is empty.", hint="Put data into it, or name another.")
     if LABELS in names:
         return "imagefolder"
+    if (kind := _kind_with_boxes(folder, names)) is not None:
+        return kind
     if find_idx_images(folder):
         return "idx"
     if any(name.startswith(("test_batch", "data_batch")) for name in names):
@@ -168,6 +170,13 @@ def _kind_of_folder(folder: Path) -> str | None:
     if any(Path(name).suffix.lower() in SUFFIXES for name in names):
         return "imagefolder"  # without labels
     return "parquet" if next(folder.rglob("*.parquet"), None) else None
+
+
+def _kind_with_boxes(folder: Path, names: Sequence[str]) -> str | None:
+    """Folders of images with boxes, which their sub-folders alone would make folders of classes."""
+    if "_annotations.coco.json" in names or any((folder / "annotations").glob("instances_*.json")):
+        return "coco"
+    return None
 
 
 def _kind_of_file(path: Path) -> str | None:
@@ -194,6 +203,8 @@ def _kind_of_file(path: Path) -> str | None:
         return "idx"
     if zipfile.is_zipfile(path):
         return "npz"
+    if path.suffix.lower() == ".json":
+        return "coco"
     return "text" if path.suffix.lower() in TEXT_SUFFIXES else None
 
 
