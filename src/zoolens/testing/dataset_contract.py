@@ -71,11 +71,12 @@ class DatasetContract:
         assert labels.shape == (len(dataset),)
         assert labels.dtype == np.int64
         assert [dataset.read(index).label for index in self.looked_at(dataset)] == labels[:LOOKED_AT].tolist()
-        assert dataset.labelled == (dataset.truth_kind is not None or bool((labels != UNLABELLED).any()))
+        assert dataset.labelled == bool((labels != UNLABELLED).any())
         if dataset.classes is not None and dataset.labelled:
             assert labels.max() < len(dataset.classes)
         if dataset.truth_kind is not None:
             assert (labels == UNLABELLED).all()
+            assert dataset.says(dataset.truth_kind)
 
     def test_a_truth_is_of_the_kind_that_the_dataset_names(self, dataset: Dataset) -> None:
         if dataset.truth_kind is None:

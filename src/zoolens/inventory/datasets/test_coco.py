@@ -58,7 +58,7 @@ def test_boxes_belong_to_their_images_and_classes_are_in_the_files_order(tmp_pat
     ]
     dataset = opened(tmp_path, annotations=boxes, categories=[{"id": 7, "name": "dog"}, {"id": 1, "name": "cat"}])
     assert dataset.classes == ("dog", "cat")
-    assert (dataset.truth_kind, dataset.labelled, dataset.labels().tolist()) == ("boxes", True, [-1, -1])
+    assert (dataset.truth_kind, dataset.says("boxes"), dataset.labels().tolist()) == ("boxes", True, [-1, -1])
     assert [dataset.read(place).id for place in range(2)] == ["1.png", "2.png"]
     first, second = dataset.truth(0), dataset.truth(1)
     assert first["boxes"].tolist() == [[4, 5, 10, 8]]
