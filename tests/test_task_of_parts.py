@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from zoolens.base import plugins
+from zoolens.base.errors import ZoolensError
 from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord, fingerprint
 from zoolens.base.store.store import open_store
 from zoolens.faces.cli.runs import command as runs_command
@@ -202,6 +203,18 @@ def test_two_models_are_compared_judged_and_found(store):
     assert equiv(first, second, store=store).agreement == pytest.approx(np.mean(expected))
     (match,) = query("CORR first TASK words", store=store).matches
     assert match.equivalence == pytest.approx(np.mean(expected))
+
+
+def test_queries_know_the_best_model_by_the_main_metric(store):
+    for name, seed, f1_of in (("weak", 3, 0.4), ("strong", 4, 0.7)):
+        run = write(store, name, rows(seed), truths())
+        store.finish_stage(run, "metric:task", [Observation("f1", f1_of, unit="fraction", n=N)])
+    answer = query("TASK words", store=store)
+    assert answer.reference.ref == "zoo:strong@1"
+    assert [match.figures["f1"].value for match in answer.matches] == [0.4]
+    assert [match.row.ref for match in query("TASK words WHERE accuracy > 50%", store=store).matches] == []
+    with pytest.raises(ZoolensError, match="No model of this index has an accuracy"):
+        query("TASK words ON accuracy_drop <= 5%", store=store)
 
 
 def test_lists_name_the_metric_that_is_no_accuracy(store, tmp_path):

@@ -21,13 +21,9 @@ from zoolens.findings.index.index import Index
 from zoolens.findings.queries.answers.query_answers import Answer
 from zoolens.findings.queries.answers.wording import predicate_words
 from zoolens.findings.queries.language.errors import UnknownQueryName
-from zoolens.findings.queries.planning.metrics import ACCURACY, ResolvedMetric, resolved_metric
+from zoolens.findings.queries.planning.metrics import ACCURACY, ResolvedMetric, higher_is_better, resolved_metric
 
 MOST_POINTS: Final = 2000  # of a picture; those that matter are always among them
-_HIGHER_IS_BETTER: Final = frozenset({
-    "top1", "top5", "recall", "throughput", "roundtrip_throughput", "clean_share", "equivalence", "equivalence_lower",
-    "accuracy_lower",
-})  # fmt: skip
 _SCALES: Final = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
     "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
@@ -229,11 +225,6 @@ def _choice(read: _Figures, names: tuple[str, str, str | None], asked: _Asked, m
         query=asked.query,
         notes=tuple(notes),
     )
-
-
-def higher_is_better(column: str) -> bool:
-    """Whether more of a figure is better, as of accuracy; of all others, such as times and sizes, less is."""
-    return column.partition("@")[0] in _HIGHER_IS_BETTER
 
 
 def _respect(metric: ResolvedMetric, column: NDArray[np.float64], limits: tuple[tuple[float, str], ...]) -> Respect:

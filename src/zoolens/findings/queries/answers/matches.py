@@ -140,8 +140,9 @@ def shown(plan: Plan) -> dict[str, ResolvedMetric]:
     if plan.query.show:
         return {name: plan.metric(name) for name in plan.query.show if not plan.view.is_attribute(name)}
     asked = {name: metric for name, metric in plan.metrics.items() if metric.column != EQUIVALENCE}
-    if ACCURACY in plan.view.units and not any(metric.column == ACCURACY for metric in asked.values()):
-        asked["accuracy"] = plan.metric("accuracy")
+    quality = plan.view.quality
+    if quality in plan.view.units and not any(metric.column == quality for metric in asked.values()):
+        asked["accuracy" if quality == ACCURACY else quality] = plan.metric(quality)
     return asked
 
 

@@ -42,6 +42,13 @@ _RESOURCES: Final = frozenset({
 STRUCTURAL: Final = frozenset({"flops", "macs", "activation_bytes", "peak_bytes", "nodes"})
 _RESOURCE_KINDS: Final = ("latency_", "energy_", "memory_")
 
+# Resources of which more is better.
+_MORE_IS_BETTER: Final = frozenset({"throughput", "roundtrip_throughput", "clean_share"})
+# Figures of answers of which less is better: errors and distances.
+_ERRORS: Final = frozenset({
+    "ece", "brier", "nll", ACCURACY_DROP, ACCURACY_DROP_UPPER, L2, "mae", "rmse", "wer", "cer",
+})  # fmt: skip
+
 _OTHER_SCOPES: Final = ("process", "total")  # what is meant by peak_memory and by cold_start without more
 
 
@@ -77,6 +84,12 @@ def looks_at_answers(column: str) -> bool:
     if metric in _RESOURCES or metric.startswith(_RESOURCE_KINDS):
         return False
     return metric == ACCURACY or metric not in plugins.registered(plugins.RESOURCES)  # asking for plug-ins takes long
+
+
+def higher_is_better(column: str) -> bool:
+    """Whether more of a figure is better, as of accuracy and of what tasks measure; of times and sizes less is."""
+    metric = column.partition("@")[0]
+    return metric in _MORE_IS_BETTER or (looks_at_answers(column) and metric not in _ERRORS)
 
 
 def _column(metric: str, units: Mapping[str, str], batch: int, asked: str) -> str:

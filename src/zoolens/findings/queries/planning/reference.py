@@ -12,7 +12,7 @@ from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.findings.queries.language.errors import ClauseError, UnknownQueryName
 from zoolens.findings.queries.language.syntax import Query
 from zoolens.findings.queries.language.tokens import quoted
-from zoolens.findings.queries.planning.metrics import ACCURACY
+from zoolens.findings.queries.planning.metrics import higher_is_better
 from zoolens.findings.queries.planning.view import Mask, View
 from zoolens.inventory.tasks.task import DEFAULT_TASK, task_names
 
@@ -76,9 +76,10 @@ def _refuse_unsigned(name: str, row: int, view: View) -> None:
 def _most_accurate(view: View, fitting: Mask) -> Reference:
     """The most accurate row measured on the probes; the first among equals."""
     eligible = fitting & view.answered & ~view.twins
-    if ACCURACY in view.units:
-        eligible &= view.measured(ACCURACY)
-        accuracy = np.where(eligible, view.values(ACCURACY), -np.inf)
+    if view.quality in view.units:
+        eligible &= view.measured(view.quality)
+        better = 1 if higher_is_better(view.quality) else -1
+        accuracy = np.where(eligible, better * view.values(view.quality), -np.inf)
         if np.isfinite(accuracy).any():
             return Reference(int(np.argmax(accuracy)), int(eligible.sum()))
     raise ClauseError(

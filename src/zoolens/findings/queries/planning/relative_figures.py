@@ -73,7 +73,7 @@ class RelativeFigures:
     def _accuracy(self) -> Values:
         """Returns accuracies on the probes only: a claim, or a figure from other data, cannot be put beside the
         reference's."""
-        if metrics.ACCURACY not in self.view.units:
+        if metrics.ACCURACY not in self.view.units or self.view.quality != metrics.ACCURACY:
             raise ZoolensError("No model of this index has an accuracy.", hint="Accuracy is of classifiers only.")
         kept = self.view.answered & self.view.measured(metrics.ACCURACY)
         return np.where(kept, self.view.values(metrics.ACCURACY), np.nan)

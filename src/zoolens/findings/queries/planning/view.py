@@ -13,7 +13,7 @@ from zoolens.findings.index.index import Index
 from zoolens.findings.queries.language.errors import UnknownQueryName
 from zoolens.findings.queries.language.syntax import Condition
 from zoolens.findings.queries.planning.condition_evaluator import COMMON, Attributes, rows_where
-from zoolens.findings.queries.planning.metrics import ResolvedMetric, resolved_metric
+from zoolens.findings.queries.planning.metrics import ACCURACY, ResolvedMetric, resolved_metric
 from zoolens.inventory.tasks.task import task_named
 
 Values = NDArray[np.float64]
@@ -65,6 +65,12 @@ class View:
         return "alike" if task.searched_by_distance else task.agreement_name()
 
     @property
+    def quality(self) -> str:
+        """The column that says how good a model is: its accuracy, or the main metric of another task."""
+        semantic = self.index.semantic
+        return ACCURACY if semantic is None else task_named(semantic.task).metric or ACCURACY
+
+    @property
     def dataset(self) -> str:
         return self.index.dataset.name
 
@@ -100,7 +106,9 @@ class View:
         return self._rows.kept((name, settings), lambda: self.index.find(name, dict(settings)))
 
     def metric(self, name: str, batch: int) -> ResolvedMetric:
-        """What a metric's name stands for here."""
+        """What a metric's name stands for here. Accuracy is the main metric of another task than classification."""
+        if name == "accuracy" and self.quality != ACCURACY:
+            return self._metrics.kept((name, batch), lambda: resolved_metric(self.quality, self.units, batch))
         return self._metrics.kept((name, batch), lambda: resolved_metric(name, self.units, batch))
 
     def where(self, condition: Condition, batch: int = 1) -> Mask:
