@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from zoolens.base import plugins
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
+from zoolens.inventory.manifests.schema_boxes import check_box_steps
 from zoolens.inventory.manifests.schema_steps import (
     Divide,
     DropLeading,
@@ -44,7 +45,7 @@ FORMATS = (  # those of the built-in runtimes
     "fake",
 )
 
-TASKS = ("classification", "embedding", "regression", "other")  # the built-in ones
+TASKS = ("classification", "detection", "embedding", "regression", "other")  # the built-in ones
 
 Decoder = Literal["pillow", "opencv", "tensorflow"]
 DEFAULT_DECODER: Decoder = "pillow"
@@ -146,7 +147,7 @@ class Output(Part):
     )
     task: str = Field(
         default="classification",
-        description="What the output does: classification, embedding, regression, other, or the task of a plug-in.",
+        description=f"What the output does: {', '.join(TASKS)}, or the task of a plug-in.",
         examples=list(TASKS),
     )
     scores: Literal["logits", "probabilities"] = "logits"
@@ -184,6 +185,7 @@ class Output(Part):
             raise ValueError(
                 f"softmax, select, drop_leading and divide are for scores of classes, not for task: {self.task}"
             )
+        check_box_steps(self.task, self.postprocess)
         if Divide in kinds[1:]:
             raise ValueError("divide is the first step, and there is one at most")
         if Pool in kinds[1:]:

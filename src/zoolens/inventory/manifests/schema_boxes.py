@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
+
+MOST_BOXES: Final = 300  # of one image that are kept, the best; COCO's evaluation looks at 100 of each class
 
 
 class Letterbox(Part):
@@ -30,3 +33,138 @@ class Letterbox(Part):
         if any(not 1 <= extent <= MAX_EXTENT for extent in value):
             raise ValueError(f"a side must lie between 1 and {MAX_EXTENT}")
         return value
+
+
+class ReadBoxes(Part):
+    """How the tensors of a detector are read, and which boxes are kept.
+
+    The parts of the output say which layout it is: `boxes`, `classes` and `scores` are finished lists, with `count` of
+    how many are filled; `boxes` and `scores` are boxes with a score for each class; `predictions` is one tensor of
+    boxes with their scores behind them.
+    """
+
+    op: Literal["boxes"]
+    format: Literal["xyxy", "yxyx", "xywh", "cxcywh"] | None = Field(
+        default=None, description="What the four numbers of a box are. Left out where ssd_anchors or yolox_grid say it."
+    )
+    units: Literal["pixels", "shares"] | None = Field(
+        default=None, description="Pixels of the model's canvas, or shares of its sides. Left out likewise."
+    )
+    transposed: bool = Field(
+        default=False,
+        description="predictions has shape [batch, numbers, boxes], as YOLOv8 and later; else [batch, boxes, numbers].",
+    )
+    finished: bool = Field(
+        default=False,
+        description="Behind each box of predictions stand its score and the number of its class, as in YOLOv10.",
+    )
+    objectness: bool = Field(
+        default=False,
+        description="The fifth number of predictions says whether there is an object; it multiplies scores of classes.",
+    )
+    activation: Literal["none", "sigmoid", "softmax"] = Field(
+        default="none", description="What makes scores in 0…1 of the tensor's numbers; softmax runs over the classes."
+    )
+    background: Literal["none", "first", "last"] = Field(
+        default="none", description="The class that means no object. It is dropped, and the others count from 0."
+    )
+    multi_label: bool = Field(
+        default=True, description="A box counts once for every class of sufficient score, or for the best class only."
+    )
+    threshold: float = Field(
+        default=0.001,
+        ge=0,
+        lt=1,
+        description="Boxes of a lower score are dropped. Average precision needs a low one.",
+    )
+    clip: bool = Field(default=False, description="Cut boxes off at the border of the image, as Ultralytics does.")
+
+
+class SsdAnchors(Part):
+    """The anchors that boxes are encoded against, as MediaPipe and TensorFlow's SSD models make them. Comes before
+    `boxes`."""
+
+    op: Literal["ssd_anchors"]
+    strides: tuple[int, ...] = Field(min_length=1, max_length=16, description="Pixels between anchors, of each layer.")
+    min_scale: float = Field(default=0.2, gt=0, le=2)
+    max_scale: float = Field(default=0.95, gt=0, le=2)
+    aspect_ratios: tuple[float, ...] = Field(default=(1.0, 2.0, 0.5, 3.0, 1 / 3), min_length=1, max_length=16)
+    interpolated_ratio: float = Field(
+        default=1.0, ge=0, description="Aspect ratio of the anchor between the scales of two layers; 0: there is none."
+    )
+    reduce_lowest: bool = Field(default=True, description="The first layer has only three anchors a cell.")
+    fixed_size: bool = Field(default=False, description="All anchors have the size of the canvas.")
+    offset: float = Field(default=0.5, ge=0, le=1, description="Where in its cell an anchor's centre lies.")
+    order: Literal["yxhw", "xywh"] = "yxhw"
+    variances: tuple[float, float, float, float] = Field(
+        default=(0.1, 0.1, 0.2, 0.2), description="Factors of the encoded numbers, in their own order."
+    )
+    exponential: bool = Field(default=True, description="Sides are encoded as logarithms.")
+
+    @field_validator("strides")
+    @classmethod
+    def _positive(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        return _checked_strides(value)
+
+    @field_validator("aspect_ratios")
+    @classmethod
+    def _ratios(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if any(not 0.01 <= ratio <= 100 for ratio in value):
+            raise ValueError("an aspect ratio must lie between 0.01 and 100")
+        return value
+
+
+class YoloxGrid(Part):
+    """The cells that boxes are encoded against by YOLOX without its decoding: offsets from a cell and logarithms of
+    sides, in strides. Comes before `boxes`."""
+
+    op: Literal["yolox_grid"]
+    strides: tuple[int, ...] = Field(default=(8, 16, 32), min_length=1, max_length=16)
+
+    @field_validator("strides")
+    @classmethod
+    def _positive(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        return _checked_strides(value)
+
+
+class Suppress(Part):
+    """Non-maximum suppression. Comes after `boxes`; a model whose boxes are final has none."""
+
+    op: Literal["nms"]
+    iou: float = Field(ge=0, le=1, description="A box that overlaps a better one by more than this is dropped.")
+    class_aware: bool = Field(default=True, description="Only boxes of the same class suppress each other.")
+    most: int = Field(default=MOST_BOXES, ge=1, le=MOST_BOXES, description="Boxes of an image that are kept, the best.")
+    strict: bool = Field(default=True, description="An overlap that equals iou is kept, as in all common libraries.")
+    offset: Literal[0, 1] = Field(default=0, description="1: right and bottom are the last pixels inside (Fast R-CNN).")
+
+
+def check_box_steps(task: str, steps: Sequence[object]) -> None:
+    """Raise ValueError if the steps of an output do not say once, and in order, how its boxes are read."""
+    given = [step for step in steps if isinstance(step, SsdAnchors | YoloxGrid | ReadBoxes | Suppress)]
+    if task != "detection":
+        if given:
+            raise ValueError(f"{given[0].op} is for boxes: say task: detection")
+        return
+    reading = next((step for step in given if isinstance(step, ReadBoxes)), None)
+    if reading is None:
+        raise ValueError(
+            "task: detection needs a step that says what a box is, such as {op: boxes, format: xyxy, units: pixels}"
+        )
+    order = [_STAGES[step.op] for step in given]
+    if order != sorted(set(order)):
+        raise ValueError("each step of a detection comes at most once: ssd_anchors or yolox_grid, then boxes, then nms")
+    said = reading.format is not None and reading.units is not None
+    if len(order) > 1 and order[0] == 0:
+        if reading.format is not None or reading.units is not None:
+            raise ValueError(f"{given[0].op} says what a box is: leave format and units out of boxes")
+    elif not said:
+        raise ValueError("boxes needs format (xyxy, yxyx, xywh or cxcywh) and units (pixels or shares)")
+
+
+_STAGES: Final = {"ssd_anchors": 0, "yolox_grid": 0, "boxes": 1, "nms": 2}
+
+
+def _checked_strides(strides: tuple[int, ...]) -> tuple[int, ...]:
+    if any(not 1 <= stride <= MAX_EXTENT for stride in strides):
+        raise ValueError(f"a stride must lie between 1 and {MAX_EXTENT}")
+    return strides

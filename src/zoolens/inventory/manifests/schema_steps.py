@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
-from zoolens.inventory.manifests.schema_boxes import Letterbox
+from zoolens.inventory.manifests.schema_boxes import Letterbox, ReadBoxes, SsdAnchors, Suppress, YoloxGrid
 
 # --- preprocessing: from a decoded image (uint8, height × width × channels, RGB or grey) to the input tensor
 
@@ -108,4 +108,7 @@ class L2Normalize(Part):
     op: Literal["l2_normalize"]
 
 
-OutputStep = Annotated[Softmax | Select | DropLeading | Divide | Pool | L2Normalize, Field(discriminator="op")]
+BoxStep = SsdAnchors | YoloxGrid | ReadBoxes | Suppress
+OutputStep = Annotated[
+    Softmax | Select | DropLeading | Divide | Pool | L2Normalize | BoxStep, Field(discriminator="op")
+]

@@ -43,7 +43,7 @@ def build_scores(
     """
     if not (output.task == "classification" if discrete is None else discrete):
         normalised = any(isinstance(step, L2Normalize) for step in output.postprocess)
-        return lambda raw: _vectors(_dequantised(raw, tensor), normalised=normalised)
+        return lambda raw: _vectors(dequantised(raw, tensor), normalised=normalised)
     declared = _with_softmax(output)
     divisor = next((np.float32(step.by) for step in declared if isinstance(step, Divide)), None)
     steps = [step for step in declared if not isinstance(step, Divide)]
@@ -61,7 +61,7 @@ def build_scores(
         return values if by_name is None else by_name(values)
 
     def scores(raw: Array) -> Scores:
-        values = _flat(_dequantised(raw, tensor))
+        values = _flat(dequantised(raw, tensor))
         if divisor is not None:
             values = values / divisor
         if values.shape[1] == 1:
@@ -79,7 +79,7 @@ def build_scores(
 
 def plain_numbers(tensor: TensorSpec) -> Callable[[Array], Scores]:
     """Raw answers of one batch → real numbers, one row an input, however many: what two stacks are compared in."""
-    return lambda raw: _dequantised(raw, tensor).reshape(len(raw), -1)
+    return lambda raw: dequantised(raw, tensor).reshape(len(raw), -1)
 
 
 def remaining_columns(output: Output, given: int) -> int:
@@ -163,7 +163,8 @@ def _with_softmax(output: Output) -> tuple[OutputStep, ...]:
     return output.postprocess
 
 
-def _dequantised(raw: Array, tensor: TensorSpec) -> Scores:
+def dequantised(raw: Array, tensor: TensorSpec) -> Scores:
+    """Raw answers as the real numbers that they stand for, in float32."""
     if raw.dtype.kind in _NO_NUMBERS:
         what = "complex numbers" if raw.dtype.kind == "c" else "texts"
         raise ModelError(f"The output {tensor.name} gives {what}, which cannot be stored.", hint=ANOTHER_OUTPUT)

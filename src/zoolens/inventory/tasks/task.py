@@ -155,6 +155,7 @@ class Task(ABC):
 # installed packages, only to learn what classification is. A test holds them equal to pyproject.toml.
 BUILT_IN: Final = {
     "classification": "zoolens.inventory.tasks.classification:Classification",
+    "detection": "zoolens.inventory.tasks.detection:Detection",
     "embedding": "zoolens.inventory.tasks.vectors:Embedding",
     "regression": "zoolens.inventory.tasks.regression:Regression",
     "other": "zoolens.inventory.tasks.vectors:Vectors",

@@ -1,0 +1,224 @@
+"""Object detection: boxes of classes with scores, in pixels of the image.
+
+At most 300 boxes of an image are kept, the best. Average precision is computed from all of them. What is said of a
+single image (agreement of two models, F1) is said of boxes with a score of at least 0.3, because a model that lists a
+hundred boxes of score 0.001 does not mean them, and two models never agree on those. 0.3 lies between what
+applications show (Ultralytics 0.25, TensorFlow's examples 0.3 to 0.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.errors import ManifestError
+from zoolens.inventory.datasets.truth import Truth
+from zoolens.inventory.manifests.schema_boxes import MOST_BOXES
+from zoolens.inventory.preprocess.box_outputs import ImageBoxes, build_boxes
+from zoolens.inventory.preprocess.letterbox import Framing, declared_framing
+from zoolens.inventory.tasks.judgement import Judgement, Metric, each_resample
+from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
+from zoolens.inventory.tasks.ragged import Ragged
+from zoolens.inventory.tasks.scoring.box_agreement import box_agreement
+from zoolens.inventory.tasks.scoring.box_figures import BoxAccumulator, BoxFigures
+from zoolens.inventory.tasks.scoring.box_lists import Detections, Truths, truths
+from zoolens.inventory.tasks.scoring.box_matching import FALSE, MATCHED, match_boxes
+from zoolens.inventory.tasks.task import TOLERANCE, Answers, Column, Floats, Task, column, ragged_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SEEN: Final = 0.3  # score of a box that a user would be shown
+METRICS: Final = tuple(Metric(figure.name) for figure in fields(BoxFigures))
+_SHOWN: Final = 4  # boxes of one answer
+_BUCKETS: Final = 64  # of classes, in the signature
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is kept of one image: boxes of the dataset's classes, and how many others there were."""
+
+    image: ImageBoxes
+    dropped: int
+
+
+class Detection(Task):
+    name = "detection"
+    summary = "Boxes of objects"
+    judged = True
+    unit = "boxes"
+    roles: ClassVar[Mapping[str, bool]] = {
+        "boxes": False,
+        "scores": False,
+        "classes": False,
+        "count": False,
+        "predictions": False,
+    }
+    truth = "boxes"
+    ragged = frozenset({"boxes", "classes", "scores", "areas", "crowds"})
+
+    def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:
+        import pyarrow as pa
+
+        return {
+            "boxes": pa.list_(pa.float32(), -1),  # left, top, width and height of each, one after the other
+            "classes": pa.list_(pa.int32(), -1),
+            "scores": pa.list_(pa.float32(), -1),  # descending
+            "dropped": pa.int32(),  # boxes of classes that the dataset does not have
+        }
+
+    def truth_columns(self) -> Mapping[str, pa.DataType]:
+        import pyarrow as pa
+
+        return {
+            "boxes": pa.list_(pa.float64(), -1),
+            "classes": pa.list_(pa.int32(), -1),
+            "areas": pa.list_(pa.float64(), -1),
+            "crowds": pa.list_(pa.int8(), -1),
+        }
+
+    def reader(self, setup: OutputSetup) -> Reader:
+        if len(setup.inputs) != 1 or setup.inputs[0].modality != "image":
+            raise ManifestError("Boxes can be brought back only into the single image that a model takes.")
+        # Refused before anything is run: the way back does not depend on the size of an image.
+        declared_framing(setup.inputs[0].preprocess, (1000, 1000))
+        read = build_boxes(setup.output, setup.tensors)
+        _check_translation(setup)
+
+        def found(raw: Mapping[str, NDArray[Any]], memos: Sequence[Any]) -> list[Found]:
+            if not all(isinstance(memo, Framing) for memo in memos):
+                raise ManifestError(
+                    "Where the image lies on the model's canvas is unknown, so that boxes cannot be brought back.",
+                    hint="Declare the steps under preprocess, instead of code.",
+                )
+            return [_of_dataset(image, setup) for image in read(raw, memos)]
+
+        return found
+
+    def keep(self, values: Sequence[Found], labels: NDArray[Any] | None) -> Mapping[str, Column]:
+        return {
+            "boxes": Ragged.of([found.image.boxes for found in values], np.float32),
+            "classes": Ragged.of([found.image.classes for found in values], np.int32),
+            "scores": Ragged.of([found.image.scores for found in values], np.float32),
+            "dropped": np.array([found.dropped for found in values], np.int32),
+        }
+
+    def keep_truth(self, truths: Sequence[Truth | None]) -> Mapping[str, Column]:
+        kinds = {"boxes": np.float64, "classes": np.int32, "areas": np.float64, "crowds": np.int8}
+        nothing = np.zeros(0)
+        return {
+            name: Ragged.of([nothing if truth is None else truth[name] for truth in truths], kind)
+            for name, kind in kinds.items()
+        }
+
+    def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
+        """The mean F1 of either model's boxes judged by the other's, over overlaps from 0.50 to 0.95."""
+        pairs = zip(detected(a), detected(b), strict=True)
+        return np.array([box_agreement(ours.above(SEEN), theirs.above(SEEN)) for ours, theirs in pairs], np.float64)
+
+    def agreement_name(self, tolerance: float = TOLERANCE) -> str:
+        return f"mean agreement of boxes of score ≥ {SEEN:g}"
+
+    def signature(self, answers: Answers) -> NDArray[Any]:
+        """The summed scores of each class (modulo 64) of the boxes that are shown.
+
+        An index only stores it: agreement is computed from the boxes, since no vector of fixed length tells it.
+        """
+        sums = np.zeros((len(answers), _BUCKETS), np.float32)
+        for place, found in enumerate(detected(answers)):
+            shown = found.above(SEEN)
+            np.add.at(sums[place], shown.classes % _BUCKETS, shown.scores.astype(np.float32))
+        return sums
+
+    def scores(self, answers: Answers, labels: NDArray[Any]) -> Floats | None:
+        """F1 of each image at an overlap of 0.5; 1 where nothing is to be found and nothing was."""
+        if not answers.truths:
+            return np.zeros(len(answers))
+        pairs = zip(detected(answers), _true(answers), strict=True)
+        return np.array([_f1(found.above(SEEN), true) for found, true in pairs], np.float64)
+
+    def judgement(self, answers: Answers) -> Judgement | None:
+        parts = [match_boxes(found, true) for found, true in zip(detected(answers), _true(answers), strict=True)]
+        accumulator = BoxAccumulator(parts)
+        aggregate = each_resample(lambda weights: astuple(accumulator.figures(weights)))
+        return Judgement(METRICS, aggregate, tuple(_notes(answers, len(accumulator.classes))))
+
+    def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        found = _image(answers, place).above(SEEN)
+        if not len(found):
+            return f"no boxes of score ≥ {SEEN:g}"
+        shown = zip(found.classes[:_SHOWN].tolist(), found.scores[:_SHOWN].tolist(), strict=True)
+        listed = [f"{_class_name(number, names)} {score:.2f}" for number, score in shown]
+        more = ", …" if len(found) > _SHOWN else ""
+        return f"{len(found)} {'boxes' if len(found) > 1 else 'box'}: {', '.join(listed)}{more}"
+
+
+def detected(answers: Answers) -> Iterator[Detections]:
+    """The boxes of each image, by descending score."""
+    return (_image(answers, place) for place in range(len(answers)))
+
+
+def _image(answers: Answers, place: int) -> Detections:
+    boxes, classes, scores = (ragged_column(answers, name)[place] for name in ("boxes", "classes", "scores"))
+    return Detections(boxes.reshape(-1, 4).astype(np.float64), classes.astype(np.int64), scores.astype(np.float64))
+
+
+def _true(answers: Answers) -> Iterator[Truths]:
+    columns = [answers.truths[name] for name in ("boxes", "classes", "areas", "crowds")]
+    for boxes, classes, areas, crowds in zip(*columns, strict=True):
+        yield truths(boxes.reshape(-1, 4), classes, np.unique(classes), areas=areas, crowds=crowds != 0)
+
+
+def _f1(found: Detections, true: Truths) -> float:
+    parts = match_boxes(found, true)
+    outcomes = parts.outcomes[0, 0]
+    matched = int((outcomes == MATCHED).sum())
+    total = matched + int((outcomes == FALSE).sum()) + int(parts.truth_counts[0].sum())
+    return 2 * matched / total if total else 1.0
+
+
+def _notes(answers: Answers, classes: int) -> Iterator[str]:
+    yield f"figures are averages over the classes with true boxes, which are {classes:,}"
+    dropped = int(column(answers, "dropped").sum()) if "dropped" in answers.columns else 0
+    if dropped:
+        yield f"{dropped:,} boxes of classes that the dataset does not have were left out"
+
+
+def _class_name(number: int, names: Sequence[str] | None) -> str:
+    return names[number] if names and number < len(names) else f"class {number}"
+
+
+def _check_translation(setup: OutputSetup) -> None:
+    if setup.translation is None or setup.classes is None:
+        return
+    highest = int(setup.translation.max(initial=-1))
+    if highest >= len(setup.classes):
+        raise ManifestError(
+            f"label_map names the dataset's class {highest}, but it has only the classes 0 to {len(setup.classes) - 1}."
+        )
+
+
+def _of_dataset(image: ImageBoxes, setup: OutputSetup) -> Found:
+    """The best boxes of the dataset's classes, by its numbers."""
+    numbers = _translated(image.classes, setup)
+    known = np.flatnonzero(numbers >= 0)
+    kept = known[:MOST_BOXES]
+    return Found(ImageBoxes(image.boxes[kept], numbers[kept], image.scores[kept]), len(numbers) - len(known))
+
+
+def _translated(classes: NDArray[np.int64], setup: OutputSetup) -> NDArray[np.int64]:
+    if setup.translation is not None:
+        inside = classes < len(setup.translation)
+        # What a label_map does not name is no class of the dataset; labels name all, or the reader has refused it.
+        return np.where(inside, setup.translation[np.where(inside, classes, 0)], -1)
+    if setup.classes is not None and classes.max(initial=-1) >= len(setup.classes):
+        raise ManifestError(
+            f"The model answers class {classes.max()}, but the dataset has only the classes 0 to "
+            f"{len(setup.classes) - 1}.",
+            hint="Name the model's classes under labels, or say with label_map which is which.",
+        )
+    return classes
