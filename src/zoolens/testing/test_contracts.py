@@ -30,6 +30,7 @@ from zoolens.inventory.datasets.demo import open_demo
 from zoolens.inventory.datasets.idx import open_idx
 from zoolens.inventory.datasets.imagefolder import open_image_folder
 from zoolens.inventory.datasets.kinds import BUILT_IN
+from zoolens.inventory.datasets.mask_folder import open_mask_folder
 from zoolens.inventory.datasets.npz import open_npz
 from zoolens.inventory.datasets.parquet import open_parquet
 from zoolens.inventory.datasets.texts import open_texts
@@ -141,6 +142,15 @@ def coco(folder: Path, wider: int = 0) -> Dataset:
     return open_coco(str(folder / "boxes.json"))
 
 
+def masks(folder: Path, more: int = 0) -> Dataset:
+    for name in ("images", "masks"):
+        (folder / name).mkdir()
+    for number, image in enumerate(IMAGES):
+        (folder / f"images/{number:02}.png").write_bytes(_png(image))
+        (folder / f"masks/{number:02}.png").write_bytes(_png(image // 26 + (more if number == 1 else 0)))
+    return open_mask_folder(str(folder))
+
+
 def _png(image) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(image).save(stream, "png")
@@ -156,9 +166,13 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "parquet": parquet,
     "text": texts,
     "coco": coco,
+    "masks": masks,
 }
 # Those whose truth is no class, with one truth changed.
-CHANGED: dict[str, Callable[[Path], Dataset]] = {"coco": lambda folder: coco(folder, wider=1)}
+CHANGED: dict[str, Callable[[Path], Dataset]] = {
+    "coco": lambda folder: coco(folder, wider=1),
+    "masks": lambda folder: masks(folder, more=1),
+}
 for name, opened in DATASETS.items():
     title = f"TestDataset{name.title()}"
     methods = {"opened": lambda self, folder, opened=opened: opened(folder)}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable
-from typing import BinaryIO, Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ MAX_ENCODED: Final = 1 << 28  # bytes that are read at once for a library that c
 _BRIGHTEST: Final = 255
 _WIDE: Final = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N", "F"})  # modes of one channel with more than 8 bits
 _GREY: Final = frozenset({"1", "L", "LA", "La"}) | _WIDE
+_NUMBERS: Final = frozenset({"1", "L", "P", "I", "I;16", "I;16B", "I;16L"})  # modes of PNG whose pixels are numbers
+_PNG_DEPTH: Final = 24  # where in a PNG the bits of a sample stand
 FORMATS: Final = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 
 
@@ -41,18 +44,48 @@ def decode_image(
     `decode`: another library's decoder. Pillow reads the header all the same, so that kind and size are known to be
     harmless before any pixel is decoded.
     """
+    with _said_of(name), _stream(source) as stream, _open(stream) as image:
+        _check_size(image, name)
+        gray = keep_gray and image.mode in _GREY
+        if decode is not None:
+            return decode(_content(stream), str(image.format), 1 if gray else 3)
+        if image.mode in _WIDE:
+            _refuse_brighter(image, name)
+        if gray:
+            return np.asarray(image.convert("L"))[:, :, np.newaxis]
+        return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+
+
+def image_size(source: str | bytes, name: str) -> tuple[int, int]:
+    """Height and width, as the file's header says them."""
+    with _said_of(name), _stream(source) as stream, _open(stream) as image:
+        return image.height, image.width
+
+
+def decode_mask(source: str | bytes, name: str) -> NDArray[Any]:
+    """The numbers in a PNG of one channel, or of a palette: height × width, of 8 or 16 bits."""
+    with _said_of(name), _stream(source) as stream, _open(stream) as image:
+        _check_size(image, name)
+        if image.format != "PNG" or image.mode not in _NUMBERS:
+            raise DatasetError(
+                f"{name} is a {image.format} of mode {image.mode}, not a PNG whose pixels are numbers of classes.",
+                hint="Write masks as PNG of one channel (grey) or with a palette. Colours and lossy kinds do not keep "
+                "numbers.",
+            )
+        pixels = np.asarray(image)
+        stream.seek(_PNG_DEPTH)
+        # Pillow stretches grey of 2 and 4 bits to 0 to 255; what was written are the numbers before.
+        step = _BRIGHTEST // ((1 << ord(stream.read(1))) - 1) if image.mode == "L" else 1
+    if pixels.dtype.kind == "i" and (pixels.min(initial=0) < 0 or pixels.max(initial=0) >= 1 << 16):
+        raise DatasetError(f"{name} has pixels beyond 16 bits.", hint="Numbers of classes are 0 to 65,535.")
+    return (pixels // step).astype(np.uint16 if pixels.dtype.itemsize > 1 else np.uint8)
+
+
+@contextmanager
+def _said_of(name: str) -> Iterator[None]:
+    """What Pillow raises on files of strangers, in words."""
     try:
-        with _stream(source) as stream, _open(stream) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise _too_large(name, f"{image.width}×{image.height}")
-            gray = keep_gray and image.mode in _GREY
-            if decode is not None:
-                return decode(_content(stream), str(image.format), 1 if gray else 3)
-            if image.mode in _WIDE:
-                _refuse_brighter(image, name)
-            if gray:
-                return np.asarray(image.convert("L"))[:, :, np.newaxis]
-            return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+        yield
     except Image.DecompressionBombError as error:
         raise _too_large(name, "over 100 million") from error
     except UnidentifiedImageError as error:
@@ -66,6 +99,11 @@ def decode_image(
         raise DatasetError(
             f"{name} cannot be decoded: {error}.", hint="It is truncated or damaged: fetch it again or remove it."
         ) from error
+
+
+def _check_size(image: Image.Image, name: str) -> None:
+    if image.width * image.height > MAX_PIXELS:
+        raise _too_large(name, f"{image.width}×{image.height}")
 
 
 def _refuse_brighter(image: Image.Image, name: str) -> None:

@@ -18,6 +18,7 @@ BUILT_IN: Final = {
     "parquet": "zoolens.inventory.datasets.parquet:open_parquet",
     "text": "zoolens.inventory.datasets.texts:open_texts",
     "coco": "zoolens.inventory.datasets.coco:open_coco",
+    "masks": "zoolens.inventory.datasets.mask_folder:open_mask_folder",
 }
 
 

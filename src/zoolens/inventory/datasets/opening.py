@@ -22,6 +22,7 @@ from zoolens.inventory.datasets.idx import find_idx_images
 from zoolens.inventory.datasets.imagefolder import LABELS, images_under
 from zoolens.inventory.datasets.images import SUFFIXES
 from zoolens.inventory.datasets.kinds import BUILT_IN, kind_names, load_kind
+from zoolens.inventory.datasets.mask_folder import IMAGES, MASKS
 from zoolens.inventory.datasets.readbyplugin import ReadByPlugin
 from zoolens.inventory.datasets.subset import select
 from zoolens.inventory.datasets.texts import SUFFIXES as TEXT_SUFFIXES
@@ -158,6 +159,8 @@ def _kind_of_folder(folder: Path) -> str | None:
         return "imagefolder"
     if (kind := _kind_with_boxes(folder, names)) is not None:
         return kind
+    if all((folder / name).is_dir() for name in (IMAGES, MASKS)):
+        return "masks"
     if find_idx_images(folder):
         return "idx"
     if any(name.startswith(("test_batch", "data_batch")) for name in names):
