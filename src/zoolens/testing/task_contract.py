@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zoolens.findings.measure.predictions import schema
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.tasks.ragged import Ragged
-from zoolens.inventory.tasks.task import TRUTH_KNOWN, Answers, Column, Task
+from zoolens.inventory.tasks.task import TRUTH_KNOWN, Answers, Column, Task, known_truths, taken_answers
 
 N, WIDTH = 12, 6
 
@@ -119,13 +119,16 @@ class TaskContract:
             assert ((scores >= 0) & (scores <= 1)).all()
 
     def test_metrics_of_resamples_lie_in_their_ranges(self, task: Task) -> None:
-        judgement = task.judgement(self.answers(task))
+        answers = self.answers(task)
+        # A judgement is about inputs whose truth is known.
+        known = np.flatnonzero(known_truths(answers, self.labels()))
+        judgement = task.judgement(taken_answers(answers, known))
         if judgement is None:
             return
-        names = [metric.name for metric in judgement.metrics]
+        names, count = [metric.name for metric in judgement.metrics], len(known)
         assert len(set(names)) == len(names) > 0
-        drawn = np.random.default_rng(0).multinomial(N, np.full(N, 1 / N), 3).astype(np.int64)
-        values = judgement.aggregate(np.concatenate([np.ones((2, N), np.int64), drawn]))
+        drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), 3).astype(np.int64)
+        values = judgement.aggregate(np.concatenate([np.ones((2, count), np.int64), drawn]))
         assert values.shape == (5, len(names))
         np.testing.assert_array_equal(values[0], values[1])
         np.testing.assert_array_equal(judgement.of(names[-1])(drawn), values[2:, -1])

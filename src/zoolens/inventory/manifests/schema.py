@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from zoolens.base import plugins
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
 from zoolens.inventory.manifests.schema_boxes import check_box_steps
+from zoolens.inventory.manifests.schema_masks import check_mask_steps
 from zoolens.inventory.manifests.schema_steps import (
     Divide,
     DropLeading,
@@ -45,7 +46,8 @@ FORMATS = (  # those of the built-in runtimes
     "fake",
 )
 
-TASKS = ("classification", "detection", "embedding", "regression", "other")  # the built-in ones
+# The built-in ones.
+TASKS = ("classification", "detection", "segmentation", "multilabel", "embedding", "regression", "other")
 
 Decoder = Literal["pillow", "opencv", "tensorflow"]
 DEFAULT_DECODER: Decoder = "pillow"
@@ -181,11 +183,13 @@ class Output(Part):
             raise ValueError(
                 "pool and l2_normalize are for vectors, not for the scores of classes: say task: embedding"
             )
-        if self.task in TASKS and self.task != "classification" and {Softmax, Select, DropLeading, Divide} & {*kinds}:
+        of_scores = {Softmax, Select, DropLeading, Divide} & {*kinds}
+        if self.task in TASKS and self.task != "classification" and of_scores:
             raise ValueError(
                 f"softmax, select, drop_leading and divide are for scores of classes, not for task: {self.task}"
             )
         check_box_steps(self.task, self.postprocess)
+        check_mask_steps(self.task, self.postprocess)
         if Divide in kinds[1:]:
             raise ValueError("divide is the first step, and there is one at most")
         if Pool in kinds[1:]:

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
 from zoolens.inventory.manifests.schema_boxes import Letterbox, ReadBoxes, SsdAnchors, Suppress, YoloxGrid
+from zoolens.inventory.manifests.schema_masks import Masks, Threshold
 
 # --- preprocessing: from a decoded image (uint8, height × width × channels, RGB or grey) to the input tensor
 
@@ -110,5 +111,6 @@ class L2Normalize(Part):
 
 BoxStep = SsdAnchors | YoloxGrid | ReadBoxes | Suppress
 OutputStep = Annotated[
-    Softmax | Select | DropLeading | Divide | Pool | L2Normalize | BoxStep, Field(discriminator="op")
+    Softmax | Select | DropLeading | Divide | Pool | L2Normalize | BoxStep | Masks | Threshold,
+    Field(discriminator="op"),
 ]

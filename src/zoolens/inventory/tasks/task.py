@@ -159,6 +159,8 @@ BUILT_IN: Final = {
     "embedding": "zoolens.inventory.tasks.vectors:Embedding",
     "regression": "zoolens.inventory.tasks.regression:Regression",
     "other": "zoolens.inventory.tasks.vectors:Vectors",
+    "segmentation": "zoolens.inventory.tasks.segmentation:Segmentation",
+    "multilabel": "zoolens.inventory.tasks.multilabel:MultiLabel",
 }
 
 

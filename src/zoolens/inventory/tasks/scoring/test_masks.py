@@ -1,119 +1,167 @@
-import hashlib
+"""Counts of runs are those of pixels, and figures are those of their definitions, written as plain loops."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_shapes, arrays
 
-from zoolens.base.errors import DatasetError, ModelError
-from zoolens.inventory.tasks.scoring.mask_confusion import confusion, mask_figures
-from zoolens.inventory.tasks.scoring.run_lengths import area, decode, encode, from_text, to_text
+from zoolens.base.errors import ModelError
+from zoolens.inventory.tasks.scoring.mask_figures import (
+    FIGURES,
+    band_width,
+    boundary_band,
+    class_iou,
+    mask_figures,
+    mask_parts,
+)
+from zoolens.inventory.tasks.scoring.mask_runs import ELSEWHERE, MAX_RUNS, UNJUDGED, mask_runs, overlap
+
+ONCE = np.ones((1, 1), np.int64)
 
 
-def test_counts_and_figures_by_hand():
-    true, answered = np.array([[0, 0, 1], [1, 9, 2]]), np.array([[0, 1, 1], [1, 0, 0]])
-    counts = confusion(true, answered, 4, ignore=9)
-    assert counts.tolist() == [[1, 1, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
-    figures = mask_figures([counts])
-    np.testing.assert_allclose(figures.iou, [1 / 3, 2 / 3, 0, np.nan])
-    assert figures.mean_iou == pytest.approx(1 / 3)
-    assert figures.mean_iou_of_true == pytest.approx(1 / 3)
-    assert figures.pixel_accuracy == 3 / 5
+def random_masks(seed, count=3, classes=4, size=(12, 17)):
+    """Masks of large patches, some of their pixels without a truth, and answers that are often right."""
+    random = np.random.default_rng(seed)
+    for _ in range(count):
+        true = np.kron(random.integers(0, classes, (3, 6)), np.ones((4, 3), int))[: size[0], : size[1]]
+        answered = np.where(random.random(size) < 0.7, true, random.integers(0, classes + 1, size))
+        answered[random.random(size) < 0.02] = ELSEWHERE
+        true[random.random(size) < 0.1] = UNJUDGED
+        yield true, answered
+
+
+def parts_of(pairs):
+    return mask_parts([mask_runs(true) for true, _ in pairs], [mask_runs(answered) for _, answered in pairs])
+
+
+def figures_of(pairs, weights=None):
+    rows = np.ones((1, len(pairs)), np.int64) if weights is None else np.array([weights])
+    return dict(zip(FIGURES, mask_figures(parts_of(pairs), rows)[0], strict=True))
+
+
+def looped(pairs):
+    """The same by definition, pixel by pixel."""
+    right, true_pixels, answered_pixels, judged = {}, {}, {}, 0
+    for true, answered in pairs:
+        for t, a in zip(true.ravel().tolist(), answered.ravel().tolist(), strict=True):
+            if t == UNJUDGED:
+                continue
+            judged += 1
+            true_pixels[t] = true_pixels.get(t, 0) + 1
+            answered_pixels[a] = answered_pixels.get(a, 0) + 1
+            right[t] = right.get(t, 0) + (t == a)
+    either = set(true_pixels) | set(answered_pixels) - {ELSEWHERE}
+
+    def iou(c):
+        hit = right.get(c, 0)
+        return hit / (true_pixels.get(c, 0) + answered_pixels.get(c, 0) - hit)
+
+    return {
+        "miou": np.mean([iou(c) for c in true_pixels]),
+        "miou_or_answered": np.mean([iou(c) for c in either]),
+        "pixel_accuracy": sum(right.values()) / judged,
+        "mean_accuracy": np.mean([right[c] / true_pixels[c] for c in true_pixels]),
+        "fw_iou": sum(true_pixels[c] / judged * iou(c) for c in true_pixels),
+        "boundary_iou": looped_boundary_iou(pairs, true_pixels),
+    }
+
+
+def eroded(inside, distance):
+    """As OpenCV erodes a mask with a border of 0 around it, `distance` times with a square of 3 × 3."""
+    padded = np.pad(inside, distance)
+    height, width = inside.shape
+    squares = [
+        padded[down : down + height, across : across + width]
+        for down in range(2 * distance + 1)
+        for across in range(2 * distance + 1)
+    ]
+    return np.logical_and.reduce(squares)
+
+
+def looped_boundary_iou(pairs, classes):
+    """Class by class, as Cheng et al. define it: the IoU of what erosion takes from each of the two masks."""
+    shared, union = dict.fromkeys(classes, 0), dict.fromkeys(classes, 0)
+    for true, answered in pairs:
+        distance = max(1, round(0.02 * np.hypot(*true.shape)))
+        judged = true != UNJUDGED
+        for c in classes:
+            of_true, of_answer = (true == c) & judged, (answered == c) & judged
+            first, second = (inside & ~eroded(inside, distance) for inside in (of_true, of_answer))
+            shared[c] += (first & second).sum()
+            union[c] += (first | second).sum()
+    return np.mean([shared[c] / union[c] for c in classes])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_figures_are_those_of_their_definitions(seed):
+    pairs = list(random_masks(seed))
+    found, wanted = figures_of(pairs), looped(pairs)
+    for name in FIGURES:
+        assert found[name] == pytest.approx(wanted[name], abs=1e-12), name
+
+
+def test_figures_by_hand():
+    true, answered = np.array([[0, 0, 1], [1, UNJUDGED, 2]]), np.array([[0, 1, 1], [1, 3, 0]])
+    found = figures_of([(true, answered)])
+    assert found["miou"] == pytest.approx((1 / 3 + 2 / 3 + 0) / 3)
+    assert found["miou_or_answered"] == found["miou"]  # class 3 was answered only where nothing is judged
+    assert found["pixel_accuracy"] == 3 / 5
+    assert found["mean_accuracy"] == pytest.approx((1 / 2 + 1 + 0) / 3)
+    np.testing.assert_allclose(class_iou(parts_of([(true, answered)]), ONCE)[0, :3], [1 / 3, 2 / 3, 0])
 
 
 def test_a_class_that_is_only_answered_lowers_one_of_the_two_means():
-    figures = mask_figures([confusion(np.array([0, 0]), np.array([0, 1]), 2)])
-    assert figures.mean_iou == 0.25
-    assert figures.mean_iou_of_true == 0.5
+    found = figures_of([(np.array([[0, 0]]), np.array([[0, 1]]))])
+    assert found["miou"] == 0.5
+    assert found["miou_or_answered"] == 0.25
 
 
-def test_a_weight_counts_an_image_as_often():
-    random = np.random.default_rng(0)
-    parts = [confusion(*random.integers(0, 3, (2, 5, 5)), 3) for _ in range(3)]
-    weighted, repeated = mask_figures(parts, [2, 0, 1]), mask_figures([parts[0], parts[0], parts[2]])
-    assert weighted.mean_iou == repeated.mean_iou
-    assert weighted.pixel_accuracy == repeated.pixel_accuracy
+def test_a_class_that_the_dataset_lacks_is_a_wrong_answer_and_no_class():
+    found = figures_of([(np.array([[0, 0]]), np.array([[0, ELSEWHERE]]))])
+    assert found["miou"] == found["miou_or_answered"] == found["pixel_accuracy"] == 0.5
 
 
-def test_images_without_pixels_that_count_have_no_figures():
-    nothing = confusion(np.full((2, 2), 255), np.zeros((2, 2), int), 3, ignore=255)
-    assert np.isnan(mask_figures([nothing]).mean_iou)
-    assert np.isnan(mask_figures([nothing]).pixel_accuracy)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_weight_counts_an_image_as_often(seed):
+    first, second, third = random_masks(seed)
+    weighted, repeated = figures_of([first, second, third], [2, 0, 1]), figures_of([first, first, third])
+    for name in FIGURES:
+        assert weighted[name] == pytest.approx(repeated[name], abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("true", "answered", "error", "sentence"),
-    [
-        (np.array([3]), np.array([0]), DatasetError, "The true mask has class 3; classes are 0 to 2."),
-        (np.array([0]), np.array([-1]), ModelError, "The model's mask has class -1; classes are 0 to 2."),
-        (np.array([0]), np.array([0.0]), ModelError, "numbers of type float64; classes are integers."),
-        (np.array([0, 1]), np.array([0]), ModelError, "has shape (1,), the true one (2,)."),
-    ],
-)
-def test_masks_without_meaning_are_refused(true, answered, error, sentence):
-    with pytest.raises(error) as refused:
-        confusion(true, answered, 3)
-    assert sentence in str(refused.value)
+def test_a_mean_over_classes_is_not_defined_where_a_resample_lacks_one():
+    pairs = [(np.array([[0, 0]]), np.array([[0, 0]])), (np.array([[1, 0]]), np.array([[1, 1]]))]
+    found = figures_of(pairs, [2, 0])
+    for name in ("miou", "mean_accuracy", "boundary_iou"):
+        assert np.isnan(found[name])
+    assert found["pixel_accuracy"] == found["fw_iou"] == 1
 
 
-def test_weights_classes_and_lists_without_meaning_are_refused():
-    part = np.eye(2, dtype=np.int64)
-    for weights in ([0.5], [-1], [1, 1]):
-        with pytest.raises(DatasetError, match="Weights must be 1 integers"):
-            mask_figures([part], weights)
-    with pytest.raises(DatasetError, match="There are no masks"):
-        mask_figures([])
-    with pytest.raises(DatasetError, match="1 to 4,096 classes; got 5000"):
-        confusion(np.array([0]), np.array([0]), 5000)
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 14), st.integers(1, 14), st.integers(1, 5))
+def test_the_band_along_boundaries_is_what_erosion_takes_from_each_class(seed, classes, height, width, distance):
+    mask = np.random.default_rng(seed).integers(0, classes, (height, width))
+    wanted = np.logical_or.reduce([(mask == c) & ~eroded(mask == c, distance) for c in range(classes)])
+    np.testing.assert_array_equal(boundary_band(mask, distance), wanted)
 
 
-@settings(max_examples=100, deadline=None)
-@given(arrays(bool, array_shapes(min_dims=2, max_dims=2, max_side=20)))
-def test_masks_survive_runs_and_text(mask):
-    runs = encode(mask)
-    assert (decode(from_text(to_text(runs)), mask.shape) == mask).all()
-    assert area(runs) == mask.sum()
+def test_the_band_is_2_percent_of_the_diagonal_wide_and_at_least_a_pixel():
+    assert band_width(480, 640) == 16
+    assert band_width(3, 4) == 1
 
 
-def test_runs_and_text_are_those_of_pycocotools():
-    """`pycocotools.mask.encode(np.asfortranarray(mask))["counts"]` of version 2.0.11."""
-    small = np.zeros((5, 7), np.uint8)
-    small[1:4, 2:6] = small[0, 0] = 1
-    assert encode(small).tolist() == [0, 1, 10, 3, 2, 3, 2, 3, 2, 3, 6]
-    assert to_text(encode(small)) == "01:2H000004"
-    large = np.zeros((300, 200), np.uint8)
-    large[20:290, 10:180:3] = large[100:110] = 1
-    text = to_text(encode(large))
-    assert text.startswith("T3:R900000000000000000`MT8lLlGd50`MT8lLl")
-    assert (
-        hashlib.sha256(text.encode()).hexdigest() == "f15fbefe318be90e505b012a4df8242c07d67e07564248fab021fe643b92ab9b"
-    )
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 9), st.integers(0, 9))
+def test_runs_are_the_mask_and_overlaps_are_its_pixels(seed, height, width):
+    random = np.random.default_rng(seed)
+    first, second = random.integers(0, 3, (2, height, width)).astype(np.uint16)
+    np.testing.assert_array_equal(mask_runs(first).pixels, first)
+    both = overlap(mask_runs(first), mask_runs(second))
+    np.testing.assert_array_equal(np.repeat(both.first, both.pixels), first.ravel())
+    np.testing.assert_array_equal(np.repeat(both.second, both.pixels), second.ravel())
 
 
-@pytest.mark.parametrize("text", ["P", "é", "0\n", "oooooooooo0", "@", "111A", "\x00"])
-def test_damaged_text_is_refused(text):
-    with pytest.raises(DatasetError, match="The text of a mask"):
-        from_text(text)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.text(alphabet=[chr(c) for c in range(40, 120)], max_size=30))
-def test_any_text_is_read_or_refused(text):
-    try:
-        runs = from_text(text)
-    except DatasetError:
-        return
-    assert (runs >= 0).all()
-
-
-@pytest.mark.parametrize("runs", [[3], [5], [-1, 5], [2**63 - 1, 2**63 - 1, 6], [1.5, 2.5], [[4]]])
-def test_runs_that_do_not_make_the_mask_are_refused(runs):
-    with pytest.raises(DatasetError):
-        decode(runs, (2, 2))
-
-
-def test_sizes_beyond_all_masks_are_refused():
-    with pytest.raises(DatasetError, match="cannot be made"):
-        decode([1 << 60], (1 << 30, 1 << 30))
-    assert decode([], (0, 3)).shape == (0, 3)
+def test_masks_of_noise_are_refused():
+    noise = np.arange(MAX_RUNS + 2, dtype=np.uint16).reshape(2, -1) % 2
+    with pytest.raises(ModelError, match=r"changes its class 1,048,57\d times, more than the 1,048,576"):
+        mask_runs(noise)

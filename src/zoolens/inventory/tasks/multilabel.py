@@ -1,0 +1,293 @@
+"""Multi-label classification: any number of labels for each input, each with a probability of its own.
+
+Two models agree on an input by the Jaccard index of the labels that they answer: the share of labels that both answer
+among those that at least one does; 1 where neither answers any. One minus it is a distance. The share of equal labels
+would say 97 % of two models that never agree on the one or two labels that each finds among 80.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.errors import ManifestError, ModelError
+from zoolens.inventory.datasets.truth import Truth
+from zoolens.inventory.manifests.schema_masks import Threshold
+from zoolens.inventory.preprocess.outputs import MAX_WIDTH, plain_numbers
+from zoolens.inventory.tasks.judgement import Judgement, Metric, each_resample
+from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
+from zoolens.inventory.tasks.ragged import Ragged
+from zoolens.inventory.tasks.scoring.label_sets import LabelParts, f1_by_class, micro_label_f1, subset_accuracy
+from zoolens.inventory.tasks.scoring.ranked_scores import RankedScores, average_precision, rank_scores, roc_auc
+from zoolens.inventory.tasks.scoring.score import Score
+from zoolens.inventory.tasks.task import (
+    TOLERANCE,
+    TRUTH_KNOWN,
+    Answers,
+    Column,
+    Floats,
+    PairFigures,
+    Task,
+    column,
+    taken_answers,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Flags = NDArray[np.bool_]
+
+MAX_CELLS: Final = 1 << 20  # inputs × labels that are sorted together for the micro average
+_SHOWN: Final = 5
+_METRICS: Final[tuple[str, ...]] = ("map", "macro_auc", "subset_accuracy", "micro_f1", "macro_f1")
+_MICRO_AUC: Final = "micro_auc"
+
+
+@dataclass(frozen=True)
+class Probabilities:
+    """The probabilities of all labels of a batch, inputs × labels. Those above `threshold` are answered."""
+
+    values: NDArray[np.float32]
+    threshold: float
+
+    def __getitem__(self, some: slice) -> Probabilities:
+        return Probabilities(self.values[some], self.threshold)
+
+
+class MultiLabel(Task):
+    name = "multilabel"
+    summary = "Any number of labels, each with a probability"
+    judged = True
+    unit = "labels"
+    roles: ClassVar[Mapping[str, bool]] = {"scores": True}
+    truth = "labels"
+    ragged = frozenset({"present"})
+
+    def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:
+        import pyarrow as pa
+
+        return {"probability": pa.list_(pa.float32(), -1), "threshold": pa.float32()}
+
+    def truth_columns(self) -> Mapping[str, pa.DataType]:
+        import pyarrow as pa
+
+        return {"present": pa.list_(pa.int8(), -1)}  # 1 the label applies, 0 it does not, −1 nobody said
+
+    def reader(self, setup: OutputSetup) -> Reader:
+        steps = setup.output.postprocess
+        threshold = next((step.above for step in steps if isinstance(step, Threshold)), Threshold(op="threshold").above)
+        plain, arranged = plain_numbers(setup.tensors["scores"]), _arrangement(setup)
+
+        def probabilities(raw: Mapping[str, NDArray[Any]], memos: Sequence[Any]) -> Probabilities:
+            values = plain(raw["scores"])
+            if not np.isfinite(values).all():
+                raise ModelError("The model's scores of labels are NaN or infinite.")
+            return Probabilities(arranged(_as_probabilities(values, setup.output.scores)), threshold)
+
+        return probabilities
+
+    def keep(self, values: Probabilities, labels: NDArray[Any] | None) -> Mapping[str, Column]:
+        threshold = np.full(len(values.values), values.threshold, np.float32)
+        return {"probability": values.values, "threshold": threshold}
+
+    def keep_truth(self, truths: Sequence[Truth | None]) -> Mapping[str, Column]:
+        nothing = np.zeros(0, np.int8)
+        return {"present": Ragged.of([nothing if one is None else one["present"] for one in truths], np.int8)}
+
+    def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
+        ours, theirs = answered(a), answered(b)
+        if ours.shape != theirs.shape:
+            raise ModelError(
+                f"The outputs {a.output} and {b.output} have {ours.shape[1]} and {theirs.shape[1]} labels.",
+                hint="Compare models of the same labels; a label_map in the manifest translates between them.",
+            )
+        return _jaccard(ours, theirs)
+
+    def agreement_name(self, tolerance: float = TOLERANCE) -> str:
+        return "mean overlap of labels"
+
+    def signature(self, answers: Answers) -> NDArray[Any]:
+        return answered(answers).astype(np.float32)
+
+    def scores(self, answers: Answers, labels: NDArray[Any]) -> Floats | None:
+        """The Jaccard index of the answered and the true labels, of those that somebody judged."""
+        found = np.zeros(len(answers))
+        if not answers.truths:
+            return found
+        places = np.flatnonzero(answers.truths[TRUTH_KNOWN])
+        judged = _judged(taken_answers(answers, places))
+        found[places] = _jaccard(judged.predicted, judged.true)
+        return found
+
+    def judgement(self, answers: Answers) -> Judgement | None:
+        parts, known = _judged(answers), _present(answers) >= 0
+        probabilities = column(answers, "probability")
+        ranked = [
+            _Ranked.of(probabilities[:, place], parts.true[:, place], known[:, place])
+            for place in range(known.shape[1])
+        ]
+        names, together = _METRICS, None
+        if known.sum() <= MAX_CELLS:
+            names, together = (*_METRICS, _MICRO_AUC), _Ranked.of_all(probabilities, parts.true, known)
+        precision, area, f1 = (_Mean(_defined(scores)) for scores in _each_class(parts, ranked, None))
+
+        def metrics(weights: NDArray[np.int64]) -> list[float]:
+            precisions, areas, f1s = _each_class(parts, ranked, weights)
+            found = [
+                precision.of(precisions),
+                area.of(areas),
+                subset_accuracy(parts, weights).value,
+                micro_label_f1(parts, weights).value,
+                f1.of(f1s),
+            ]
+            return found if together is None else [*found, together.score(roc_auc, weights).value]
+
+        notes = _notes(len(ranked), len(precision.classes), int((~known).sum()), together is None)
+        return Judgement(tuple(Metric(name) for name in names), each_resample(metrics), tuple(notes))
+
+    def figures(self, a: Answers, b: Answers) -> PairFigures:
+        return PairFigures()
+
+    def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        row, there = column(answers, "probability")[place], answered(answers)[place]
+        best = [int(number) for number in np.argsort(-row, kind="stable")]
+        called = [names[number] if names and number < len(names) else f"label {number}" for number in best]
+        words = [f"{name} ({100 * row[number]:.0f} %)" for name, number in zip(called, best, strict=True)]
+        count = int(there.sum())
+        if not count:
+            return f"no label; nearest is {words[0]}"
+        return ", ".join(words[: min(count, _SHOWN)]) + (", …" if count > _SHOWN else "")
+
+
+def answered(answers: Answers) -> Flags:
+    """The labels that are answered, inputs × labels."""
+    probabilities: NDArray[np.float32] = column(answers, "probability")
+    return np.asarray(probabilities > column(answers, "threshold")[:, np.newaxis])
+
+
+def _jaccard(first: Flags, second: Flags) -> Floats:
+    either = (first | second).sum(axis=1)
+    return np.where(either > 0, (first & second).sum(axis=1) / np.maximum(either, 1), 1.0)
+
+
+# --- reading
+
+
+def _as_probabilities(values: NDArray[np.float32], scores: str) -> NDArray[np.float32]:
+    if scores == "logits":
+        # The form that never overflows: exp of a negative number.
+        small = np.exp(-np.abs(values))
+        return np.where(values >= 0, 1 / (1 + small), small / (1 + small)).astype(np.float32)
+    outside = values[(values < -0.001) | (values > 1.001)]
+    if len(outside):
+        raise ModelError(
+            f"The manifest declares probabilities, but the model answered {outside[0]:.4g}.",
+            hint="Declare scores: logits for this output.",
+        )
+    return np.clip(values, 0, 1)
+
+
+def _arrangement(setup: OutputSetup) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
+    """Puts the model's labels in the dataset's order. A label of the dataset that the model lacks has probability 0."""
+    named = None if setup.output.labels is None else len(setup.output.labels)
+    known = None if setup.classes is None else len(setup.classes)
+    order = setup.translation
+
+    def arranged(values: NDArray[np.float32]) -> NDArray[np.float32]:
+        given = values.shape[1]
+        if given > MAX_WIDTH:
+            raise ModelError(f"The output has {given:,} labels for each input; at most {MAX_WIDTH:,} are stored.")
+        if named not in (None, given):
+            raise ManifestError(f"The manifest has {named} labels but the model has {given} outputs.")
+        if order is None:
+            if known not in (None, given):
+                raise ModelError(
+                    f"The dataset has {known} labels but the model has {given} outputs.",
+                    hint="Say under labels how the model's outputs are called, or which is which with a label_map.",
+                )
+            return values
+        width = known if known is not None else int(order.max(initial=-1)) + 1
+        result = np.zeros((len(values), width), np.float32)
+        for source, target in enumerate(order.tolist()[:given]):
+            if target >= 0:
+                # Several outputs may stand for one label.
+                result[:, target] = np.maximum(result[:, target], values[:, source])
+        return result
+
+    return arranged
+
+
+# --- judging
+
+
+def _present(answers: Answers) -> NDArray[np.int8]:
+    rows: Ragged = answers.truths["present"]
+    width = column(answers, "probability").shape[1]
+    if (wrong := rows.lengths[rows.lengths != width]).size:
+        raise ModelError(
+            f"The dataset says of {wrong[0]} labels whether they apply, but the model answers {width}.",
+            hint="Say under labels how the model's outputs are called, or which is which with a label_map.",
+        )
+    return np.asarray(rows.values.reshape(len(rows), width))
+
+
+def _judged(answers: Answers) -> LabelParts:
+    """Answered and true labels; where nobody said what is right, a label counts as neither."""
+    present = _present(answers)
+    return LabelParts(answered(answers) & (present >= 0), present == 1)
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """Scores that are ranked, and the input that each belongs to."""
+
+    ranked: RankedScores
+    inputs: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, scores: NDArray[np.float32], true: Flags, known: Flags) -> _Ranked:
+        inputs = np.flatnonzero(known)
+        return cls(rank_scores(scores[inputs], true[inputs]), inputs)
+
+    @classmethod
+    def of_all(cls, scores: NDArray[np.float32], true: Flags, known: Flags) -> _Ranked:
+        return cls(rank_scores(scores[known], true[known]), np.nonzero(known)[0])
+
+    def score(self, metric: Callable[..., Score], weights: NDArray[np.int64] | None) -> Score:
+        return metric(self.ranked, None if weights is None else weights[self.inputs])
+
+
+@dataclass(frozen=True)
+class _Mean:
+    """The mean over classes that are defined on all inputs; undefined where a resample lacks one of them."""
+
+    classes: NDArray[np.int64]
+
+    def of(self, scores: Sequence[Score]) -> float:
+        values = np.array([score.value for score in scores])[self.classes]
+        return float(values.mean()) if len(values) else float("nan")
+
+
+def _defined(scores: Sequence[Score]) -> NDArray[np.int64]:
+    return np.flatnonzero([score.defined for score in scores])
+
+
+def _each_class(
+    parts: LabelParts, ranked: Sequence[_Ranked], weights: NDArray[np.int64] | None
+) -> tuple[list[Score], list[Score], list[Score]]:
+    precisions = [one.score(average_precision, weights) for one in ranked]
+    areas = [one.score(roc_auc, weights) for one in ranked]
+    return precisions, areas, f1_by_class(parts, weights)
+
+
+def _notes(labels: int, used: int, unknown: int, without_micro: bool) -> list[str]:
+    notes = [f"mAP is the mean over the {used} of {labels} labels that an input has"]
+    if unknown:
+        notes.append(f"nobody says of {unknown:,} labels of inputs whether they apply; these are left out")
+    if without_micro:
+        notes.append(f"no micro AUC, for which more than {MAX_CELLS:,} scores would be sorted together")
+    return notes
