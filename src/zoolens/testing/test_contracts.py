@@ -34,6 +34,7 @@ from zoolens.inventory.datasets.mask_folder import open_mask_folder
 from zoolens.inventory.datasets.npz import open_npz
 from zoolens.inventory.datasets.parquet import open_parquet
 from zoolens.inventory.datasets.texts import open_texts
+from zoolens.inventory.datasets.voc import open_voc
 from zoolens.testing import models
 from zoolens.testing.counter_contract import CounterContract
 from zoolens.testing.dataset_contract import DatasetContract
@@ -151,6 +152,21 @@ def masks(folder: Path, more: int = 0) -> Dataset:
     return open_mask_folder(str(folder))
 
 
+def voc(folder: Path, wider: int = 0) -> Dataset:
+    for name in ("Annotations", "JPEGImages"):
+        (folder / name).mkdir()
+    for number, image in enumerate(IMAGES):
+        Image.fromarray(image).save(folder / "JPEGImages" / f"{number}.png")
+        name = "cat" if number % 2 else "dog"
+        objects = "".join(
+            f"<object><name>{name}</name><bndbox><xmin>{left + 1}</xmin><ymin>{top + 1}</ymin>"
+            f"<xmax>{left + width}</xmax><ymax>{top + height}</ymax></bndbox></object>"
+            for left, top, width, height in boxes_of(number, wider)
+        )
+        (folder / "Annotations" / f"{number}.xml").write_text(f"<annotation>{objects}</annotation>")
+    return open_voc(str(folder))
+
+
 def _png(image) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(image).save(stream, "png")
@@ -167,11 +183,13 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "text": texts,
     "coco": coco,
     "masks": masks,
+    "voc": voc,
 }
 # Those whose truth is no class, with one truth changed.
 CHANGED: dict[str, Callable[[Path], Dataset]] = {
     "coco": lambda folder: coco(folder, wider=1),
     "masks": lambda folder: masks(folder, more=1),
+    "voc": lambda folder: voc(folder, wider=1),
 }
 for name, opened in DATASETS.items():
     title = f"TestDataset{name.title()}"

@@ -19,6 +19,7 @@ BUILT_IN: Final = {
     "text": "zoolens.inventory.datasets.texts:open_texts",
     "coco": "zoolens.inventory.datasets.coco:open_coco",
     "masks": "zoolens.inventory.datasets.mask_folder:open_mask_folder",
+    "voc": "zoolens.inventory.datasets.voc:open_voc",
 }
 
 

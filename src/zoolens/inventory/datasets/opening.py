@@ -179,6 +179,8 @@ def _kind_with_boxes(folder: Path, names: Sequence[str]) -> str | None:
     """Folders of images with boxes, which their sub-folders alone would make folders of classes."""
     if "_annotations.coco.json" in names or any((folder / "annotations").glob("instances_*.json")):
         return "coco"
+    if "Annotations" in names and any(name in names for name in ("JPEGImages", "ImageSets")):
+        return "voc"
     return None
 
 
