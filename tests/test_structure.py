@@ -119,7 +119,7 @@ FRAMEWORKS = {
     "psycopg": ["base/store/*.py"],
     "vl_convert": ["base/present/images.py"],
     "jinja2": ["base/present/pages.py"],
-    "soundfile": ["inventory/preprocess/sound/decoding.py"],
+    "soundfile": ["inventory/datasets/sound/decoding.py"],
     "soxr": ["inventory/preprocess/sound/resampling.py"],
 }
 

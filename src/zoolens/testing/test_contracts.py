@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import wave
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +34,8 @@ from zoolens.inventory.datasets.kinds import BUILT_IN
 from zoolens.inventory.datasets.mask_folder import open_mask_folder
 from zoolens.inventory.datasets.npz import open_npz
 from zoolens.inventory.datasets.parquet import open_parquet
+from zoolens.inventory.datasets.rawfiles import open_raw
+from zoolens.inventory.datasets.sound.soundfolder import open_sounds
 from zoolens.inventory.datasets.texts import open_texts
 from zoolens.inventory.datasets.voc import open_voc
 from zoolens.testing import models
@@ -87,6 +90,23 @@ LABELS = np.arange(20) % 4
 def npz(folder: Path) -> Dataset:
     np.savez(folder / "data.npz", x=IMAGES, y=LABELS)
     return open_npz(str(folder / "data.npz"))
+
+
+def sounds(folder: Path) -> Dataset:
+    for number, label in enumerate(LABELS):
+        (folder / "words" / str(label)).mkdir(parents=True, exist_ok=True)
+        with wave.open(str(folder / "words" / str(label) / f"{number}.wav"), "wb") as file:
+            file.setparams((1, 1, 8000, 0, "NONE", ""))
+            file.writeframes(IMAGES[number].tobytes())
+    return open_sounds(str(folder / "words"))
+
+
+def raw(folder: Path) -> Dataset:
+    for number, image in enumerate(IMAGES):
+        (folder / f"{number}.bin").write_bytes(image.tobytes())
+    lines = ["file,label", *(f"{number}.bin,{label}" for number, label in enumerate(LABELS))]
+    (folder / "labels.csv").write_text("\n".join(lines))
+    return open_raw(str(folder), shape="6x6", dtype="uint8")
 
 
 def image_folder(folder: Path) -> Dataset:
@@ -176,6 +196,8 @@ def _png(image) -> bytes:
 DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "demo": lambda _: open_demo(""),
     "npz": npz,
+    "sounds": sounds,
+    "raw": raw,
     "imagefolder": image_folder,
     "idx": idx,
     "cifar10": cifar10,

@@ -12,10 +12,12 @@ from zoolens.base.errors import AssetError, ZoolensError
 from zoolens.base.present.figures import count, figure
 from zoolens.base.present.terminal import echo_json, echo_prose
 from zoolens.faces.cli.options import json_option, trust_option
+from zoolens.faces.cli.show_sound import describe_sound, describe_sound_step
 from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.manifests.locations import locate, presence
 from zoolens.inventory.manifests.schema import DEFAULT_DECODER, AssetFile, Claim, Input, Output
 from zoolens.inventory.manifests.schema_boxes import Letterbox
+from zoolens.inventory.manifests.schema_sound import LogMel, Mfcc, ScaleWaveform, Standardize
 from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, Step
 from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.manifests.twins import origin_of_twin
@@ -130,6 +132,8 @@ def _kept_graph(entry: Entry) -> Graph | None:
 def describe_input(item: Input) -> str:
     if item.tokenizer is not None:
         return describe_text(item, item.tokenizer)
+    if item.sound is not None:
+        return describe_sound(item, item.sound)
     kind = f"{item.color} image, {item.layout}" if item.modality == "image" else "array"
     decoded = "" if item.decoder == DEFAULT_DECODER else f", decoded by {item.decoder}"
     return f"{item.name or 'the input'}: {shape_text(item.shape)} {item.dtype}, {kind}{decoded}"
@@ -170,6 +174,8 @@ def describe_step(step: Step) -> str:
             return "crop the central {}×{}".format(*step.size)
         case Normalize():
             return f"normalise: (pixel × {step.scale:.6g} − {_numbers(step.mean)}) ÷ {_numbers(step.std)}"
+        case ScaleWaveform() | LogMel() | Mfcc() | Standardize():
+            return describe_sound_step(step)
 
 
 def describe_output(item: Output) -> str:

@@ -24,8 +24,9 @@ from zoolens.faces.ui import image_worker
 from zoolens.inventory.catalog.sessions import Placement, place
 from zoolens.inventory.manifests.schema import MODALITIES, Manifest
 from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
+from zoolens.inventory.preprocess.array_inputs import Prepare
 from zoolens.inventory.preprocess.outputs import build_scores, labels_of
-from zoolens.inventory.preprocess.pipeline import Prepare, build_prepare
+from zoolens.inventory.preprocess.pipeline import build_prepare
 from zoolens.inventory.preprocess.text import PrepareText
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.runtime import Options

@@ -15,6 +15,8 @@ BUILT_IN: Final = {
     "cifar10": "zoolens.inventory.datasets.cifar10:open_cifar10",
     "idx": "zoolens.inventory.datasets.idx:open_idx",
     "npz": "zoolens.inventory.datasets.npz:open_npz",
+    "sounds": "zoolens.inventory.datasets.sound.soundfolder:open_sounds",
+    "raw": "zoolens.inventory.datasets.rawfiles:open_raw",
     "parquet": "zoolens.inventory.datasets.parquet:open_parquet",
     "text": "zoolens.inventory.datasets.texts:open_texts",
     "coco": "zoolens.inventory.datasets.coco:open_coco",

@@ -24,6 +24,8 @@ from zoolens.inventory.datasets.images import SUFFIXES
 from zoolens.inventory.datasets.kinds import BUILT_IN, kind_names, load_kind
 from zoolens.inventory.datasets.mask_folder import IMAGES, MASKS
 from zoolens.inventory.datasets.readbyplugin import ReadByPlugin
+from zoolens.inventory.datasets.sound.decoding import SUFFIXES as SOUND_SUFFIXES
+from zoolens.inventory.datasets.sound.soundfolder import sounds_under
 from zoolens.inventory.datasets.subset import select
 from zoolens.inventory.datasets.texts import SUFFIXES as TEXT_SUFFIXES
 
@@ -156,7 +158,8 @@ def _kind_of_folder(folder: Path) -> str | None:
     if not names:
         raise DatasetError(f"The folder {folder} is empty.", hint="Put data into it, or name another.")
     if LABELS in names:
-        return "imagefolder"
+        sounds = next(images_under(folder), None) is None and next(sounds_under(folder), None) is not None
+        return "sounds" if sounds else "imagefolder"
     if (kind := _kind_with_boxes(folder, names)) is not None:
         return kind
     if all((folder / name).is_dir() for name in (IMAGES, MASKS)):
@@ -172,6 +175,8 @@ def _kind_of_folder(folder: Path) -> str | None:
         return "imagefolder"
     if any(Path(name).suffix.lower() in SUFFIXES for name in names):
         return "imagefolder"  # without labels
+    if next(sounds_under(folder), None):
+        return "sounds"
     return "parquet" if next(folder.rglob("*.parquet"), None) else None
 
 
@@ -210,6 +215,8 @@ def _kind_of_file(path: Path) -> str | None:
         return "npz"
     if path.suffix.lower() == ".json":
         return "coco"
+    if path.suffix.lower() in SOUND_SUFFIXES:
+        return "sounds"
     return "text" if path.suffix.lower() in TEXT_SUFFIXES else None
 
 

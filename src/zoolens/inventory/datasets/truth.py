@@ -10,7 +10,8 @@ A truth has a kind, and arrays by name. The kinds and their arrays:
 - `tags`: `tags` (words, str: one tag such as B-PER or O for each word of the sample).
 - `spans`: `texts` (answers, str: every answer that counts as right; none means that there is no answer).
 - `text`: `text` (one str).
-- `activity`: `intervals` (n × 2, float64: begin and end in seconds).
+- `activity`: `intervals` (n × 2, float64: begin and end in seconds), `timed` (one bool; false: where there is an
+  interval, the sound is active at some moment, and nobody said when).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "tags": {"tags": "U"},
     "spans": {"texts": "U"},
     "text": {"text": "U"},
-    "activity": {"intervals": "f"},
+    "activity": {"intervals": "f", "timed": "b"},
 }
 # What each kind of truth is called in a sentence.
 WORDS: Final[Mapping[str, str]] = {

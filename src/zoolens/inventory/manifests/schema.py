@@ -8,16 +8,19 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from zoolens.base import plugins
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
 from zoolens.inventory.manifests.schema_boxes import check_box_steps
 from zoolens.inventory.manifests.schema_masks import check_mask_steps
+from zoolens.inventory.manifests.schema_sound import MAX_SAMPLES as MAX_SOUND
+from zoolens.inventory.manifests.schema_sound import SOUND_STEPS, Sound
 from zoolens.inventory.manifests.schema_steps import (
     Divide,
     DropLeading,
     L2Normalize,
+    Normalize,
     OutputStep,
     Pool,
     Select,
@@ -52,7 +55,8 @@ TASKS = ("classification", "detection", "segmentation", "multilabel", "embedding
 Decoder = Literal["pillow", "opencv", "tensorflow"]
 DEFAULT_DECODER: Decoder = "pillow"
 
-MODALITIES = {"image": "an image", "array": "an array", "text": "a text"}  # what a sample is, for sentences
+# What a sample is, for sentences.
+MODALITIES = {"image": "an image", "array": "an array", "text": "a text", "sound": "a sound"}
 
 TOKEN_TYPES = ("int64", "int32", "float32")
 
@@ -82,8 +86,9 @@ class Input(Part):
     own scale and zero point."""
 
     name: str | None = Field(default=None, description="Tensor name; may be left out for a single input.")
-    modality: Literal["image", "array", "text"] = Field(
-        default="image", description="A text fills all inputs of the model, as `tokenizer` says."
+    modality: Literal["image", "array", "text", "sound"] = Field(
+        default="image",
+        description="A text fills all inputs of the model, as `tokenizer` says; a sound likewise, as `sound` says.",
     )
     shape: tuple[int | None, ...] = Field(description="With the batch axis; null is a free dimension.")
     layout: Literal["NCHW", "NHWC", "NHW", "NC"] = "NCHW"
@@ -96,16 +101,18 @@ class Input(Part):
     )
     preprocess: tuple[Step, ...] = ()
     tokenizer: Tokenizer | None = None
+    sound: Sound | None = None
 
     @field_validator("shape")
     @classmethod
-    def _sane(cls, value: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    def _sane(cls, value: tuple[int | None, ...], info: ValidationInfo) -> tuple[int | None, ...]:
         elements = 1
+        longest = MAX_SOUND if info.data.get("modality") == "sound" else MAX_EXTENT
         for extent in value:
             if extent is None:
                 continue
-            if not 1 <= extent <= MAX_EXTENT:
-                raise ValueError(f"a dimension of {extent:,} is outside 1 to {MAX_EXTENT:,}")
+            if not 1 <= extent <= longest:
+                raise ValueError(f"a dimension of {extent:,} is outside 1 to {longest:,}")
             elements *= extent
         if elements > MAX_ELEMENTS:
             raise ValueError(f"{elements:,} elements per input is more than any real model takes")
@@ -134,6 +141,18 @@ class Input(Part):
             raise ValueError(
                 f"every text has {length} tokens by shape: say max_length: {length} and padding: max_length"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _sound_fits(self) -> Self:
+        if (self.modality == "sound") != (self.sound is not None):
+            raise ValueError("modality: sound and the part sound, with its rate, belong together")
+        known = (*SOUND_STEPS, Normalize) if self.sound is not None else None
+        for step in self.preprocess:
+            if known is not None and not isinstance(step, known):
+                raise ValueError(f"{step.op} is a step for images, not for sounds")
+            if known is None and isinstance(step, SOUND_STEPS):
+                raise ValueError(f"{step.op} is a step for sounds: say modality: sound")
         return self
 
     @property
@@ -320,6 +339,14 @@ class Manifest(Part):
             raise ValueError("the input is text: every asset lists its tokenizer.json as a file of role: tokenizer")
         return self
 
+    @model_validator(mode="after")
+    def _sound_is_alone(self) -> Self:
+        if self.takes_sound and len(self.inputs) > 1:
+            raise ValueError(
+                "a sound fills all inputs by itself: name the others under sound, in carry or in constants"
+            )
+        return self
+
     def __repr__(self) -> str:
         """One line; `model_dump` has all of it."""
         formats = ", ".join(asset.format for asset in self.assets)
@@ -328,6 +355,10 @@ class Manifest(Part):
     @property
     def takes_text(self) -> bool:
         return any(spec.modality == "text" for spec in self.inputs)
+
+    @property
+    def takes_sound(self) -> bool:
+        return any(spec.modality == "sound" for spec in self.inputs)
 
     @property
     def task(self) -> str:

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
 from zoolens.inventory.manifests.schema_boxes import Letterbox, ReadBoxes, SsdAnchors, Suppress, YoloxGrid
 from zoolens.inventory.manifests.schema_masks import Masks, Threshold
+from zoolens.inventory.manifests.schema_sound import LogMel, Mfcc, ScaleWaveform, Standardize
 
 # --- preprocessing: from a decoded image (uint8, height × width × channels, RGB or grey) to the input tensor
 
@@ -64,7 +65,10 @@ class Normalize(Part):
         return value
 
 
-Step = Annotated[Resize | CenterCrop | Letterbox | Normalize, Field(discriminator="op")]
+Step = Annotated[
+    Resize | CenterCrop | Letterbox | Normalize | ScaleWaveform | LogMel | Mfcc | Standardize,
+    Field(discriminator="op"),
+]
 
 
 # --- postprocessing: from a raw output to scores of classes or to vectors

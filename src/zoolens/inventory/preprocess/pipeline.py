@@ -7,7 +7,6 @@ and one addition, or a table of 256 entries.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from zoolens.base.errors import DatasetError, ManifestError
 from zoolens.inventory.manifests.schema import Input
 from zoolens.inventory.manifests.schema_boxes import Letterbox
 from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, Step
+from zoolens.inventory.preprocess.array_inputs import Prepare, PrepareArray, number_type, refuse_text
 from zoolens.inventory.preprocess.letterbox import Framing, Size, declared_framing, framing, place_image
 from zoolens.inventory.preprocess.normalisation import (
     affine,
@@ -31,33 +31,13 @@ from zoolens.inventory.preprocess.normalisation import (
     split_steps,
 )
 from zoolens.inventory.preprocess.resize import PIL_METHODS, check_resize, resize, target_size
+from zoolens.inventory.preprocess.sound_inputs import PrepareSound
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 
 Array = NDArray[Any]
 _BRIGHTEST: Final = 255
 _FEWEST_LEVELS: Final = 8  # different values of a pixel after rounding; scales to 0…1 and −1…1 leave 2 and 3
 _GRAY: Final = (19595, 38470, 7471)  # PIL's weights of red, green and blue, in 1/65536
-
-
-class Prepare(ABC):
-    """A function from a decoded sample to one input without its batch axis."""
-
-    @abstractmethod
-    def __call__(self, value: Array) -> Array: ...
-
-    @abstractmethod
-    def many(self, values: Array) -> Array | None:
-        """Returns the inputs of stacked samples, or None if preparing them one by one is as fast."""
-
-    def framing(self, size: Size) -> Framing:
-        """Where an image of this height and width lies on the input; refused where the way back is lost."""
-        raise ManifestError(
-            "Boxes and masks lie in images, but the input is no image.", hint="Declare the input with modality: image."
-        )
-
-    def memo(self, value: Array) -> Any:
-        """What reading an answer that lies in the sample needs to know: of an image, its place on the canvas."""
-        return self.framing((value.shape[0], value.shape[1]))
 
 
 def build_prepare(spec: Input, tensor: TensorSpec) -> Prepare:
@@ -68,8 +48,9 @@ def build_prepare(spec: Input, tensor: TensorSpec) -> Prepare:
     """
     if spec.modality == "text":
         raise ManifestError("A text fills all inputs of a model at once, and is not prepared as one of them.")
-    dtype = _dtype(tensor)
-    return _PrepareArray(spec, tensor, dtype) if spec.modality == "array" else _PrepareImage(spec, tensor, dtype)
+    if spec.modality == "sound":
+        return PrepareSound(spec, tensor)
+    return PrepareArray(spec, tensor) if spec.modality == "array" else _PrepareImage(spec, tensor, number_type(tensor))
 
 
 class _PrepareImage(Prepare):
@@ -87,7 +68,7 @@ class _PrepareImage(Prepare):
         self._finish = _Finish(spec, tensor, dtype, normalizing, swap=bgr and not self._swap_first)
 
     def __call__(self, value: Array) -> Array:
-        _refuse_text(value)
+        refuse_text(value)
         shaping = self._shaping
         if self._gray_resize is not None and value.dtype == np.uint8 and value.ndim == 3 and value.shape[2] == 3:
             image, shaping = _gray_and_resized(value, self._gray_resize), shaping[1:]
@@ -104,64 +85,10 @@ class _PrepareImage(Prepare):
         return declared_framing(self._shaping, size)
 
     def many(self, values: Array) -> Array | None:
-        _refuse_text(values)
+        refuse_text(values)
         if self._shaping or values.ndim != 4 or values.shape[3] != self._channels:
             return None
         return self._finish(values)
-
-
-class _PrepareArray(Prepare):
-    def __init__(self, spec: Input, tensor: TensorSpec, dtype: np.dtype[Any]) -> None:
-        steps = [step for step in spec.preprocess if isinstance(step, Normalize)]
-        if len(steps) != len(spec.preprocess):
-            raise ManifestError(
-                "An input of modality array can be normalised only, not resized or cropped.",
-                hint="Remove those steps, or use modality: image.",
-            )
-        per_column = any(len(step.mean) > 1 or len(step.std) > 1 for step in steps)
-        self._factor, self._offset = affine(steps, (spec.shape[-1] or 1) if per_column else 1)
-        if tensor.quantised:
-            self._factor, self._offset = quantised(tensor, self._factor, self._offset)
-        self._untouched = bool((self._factor == 1).all() and (self._offset == 0).all())
-        self._wanted = spec.shape[1:]
-        self._dtype = dtype
-        self._name = tensor.name
-
-    def __call__(self, value: Array) -> Array:
-        result: Array = self.many(value[np.newaxis])[0]
-        return result
-
-    def many(self, values: Array) -> Array:
-        _refuse_text(values)
-        self._check_shape(values.shape[1:])
-        real = values if self._untouched else values * self._factor + self._offset
-        if real.dtype == self._dtype:
-            return real
-        if self._untouched and self._dtype.kind != "f":
-            self._check_whole(real)
-        return cast_to(real, self._dtype)
-
-    def _check_whole(self, values: Array) -> None:
-        """Refuse numbers that an input of integers would change, as long as no declared step makes others."""
-        limits = np.iinfo(self._dtype)
-        whole = values.dtype.kind != "f" or values == np.rint(values)
-        changed = ~((values >= limits.min) & (values <= limits.max) & whole)  # NaN is, too
-        if changed.any():
-            raise DatasetError(
-                f"The sample holds {values[changed].flat[0]:.6g}, but the input {self._name} takes integers from "
-                f"{limits.min:,} to {limits.max:,}.",
-                hint=f"Write the data as {self._dtype}, or declare a normalize step that makes such numbers of them.",
-            )
-
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        fits = len(shape) == len(self._wanted) and all(
-            want is None or want == have for want, have in zip(self._wanted, shape, strict=True)
-        )
-        if not fits:
-            raise DatasetError(
-                f"The sample has shape {shape_text(shape)}, but the input takes {shape_text(self._wanted)}.",
-                hint="Correct shape in the manifest, or prepare the data so.",
-            )
 
 
 def center_crop(image: Array, step: CenterCrop) -> Array:
@@ -252,16 +179,6 @@ class _Finish:
         return self._rows[width]
 
 
-def _dtype(tensor: TensorSpec) -> np.dtype[Any]:
-    try:
-        dtype = np.dtype(tensor.dtype)
-    except TypeError as error:
-        raise ManifestError(f"Input {tensor.name!r} is {tensor.dtype}, which numpy does not have.") from error
-    if dtype.kind not in "fiu":
-        raise ManifestError(f"Input {tensor.name!r} is {tensor.dtype}; inputs are made as numbers only.")
-    return dtype
-
-
 def _check_levels(tensor: TensorSpec, factor: NDArray[np.float64]) -> None:
     """Refuse steps that leave next to nothing of a picture: an input of integers rounds what they give."""
     reach = _BRIGHTEST * float(np.abs(factor).max())
@@ -270,14 +187,6 @@ def _check_levels(tensor: TensorSpec, factor: NDArray[np.float64]) -> None:
             f"Input {tensor.name!r} takes integers ({tensor.dtype}), but the declared steps bring pixels into a "
             f"range of {reach:.3g}: rounding would destroy the image.",
             hint="Remove the normalize step, if the network scales pixels by itself.",
-        )
-
-
-def _refuse_text(values: Array) -> None:
-    if values.dtype == object:
-        raise DatasetError(
-            "The sample is a text, but the model takes numbers.",
-            hint="Choose a model whose manifest declares modality: text, or another dataset.",
         )
 
 
@@ -340,6 +249,7 @@ def _apply(step: Step, image: Array) -> Array:
     if isinstance(step, Letterbox):
         frame = framing(step.fit, (image.shape[0], image.shape[1]), step.size)
         return place_image(image, frame, step.fill, step.method, step.library)
+    assert isinstance(step, Normalize)  # the schema keeps the steps of sounds out
     return normalized(step, image)
 
 

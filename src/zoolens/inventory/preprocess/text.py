@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zoolens.base.errors import DatasetError, ManifestError, ModelError
 from zoolens.inventory.manifests.schema import TOKEN_TYPES, Input
 from zoolens.inventory.manifests.schema_steps import Pool
-from zoolens.inventory.preprocess.pipeline import Prepare
+from zoolens.inventory.preprocess.array_inputs import Prepare
 from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer, Tokens, token_places
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 

@@ -67,8 +67,8 @@ def colour_axis(manifest: Manifest) -> Axis | NotSwept:
 
 def normalisation_axis(manifest: Manifest, tensor: TensorSpec) -> Axis | NotSwept:
     declared = manifest.inputs[0]
-    if declared.modality == "text":
-        return NotSwept("scaling, mean and deviation", "the input is a text.")
+    if declared.modality in ("text", "sound"):
+        return NotSwept("scaling, mean and deviation", f"the input is {MODALITIES[declared.modality]}.")
     if np.dtype(tensor.dtype).kind in "iu" and not tensor.quantised:
         return NotSwept("scaling, mean and deviation", f"the input takes raw {tensor.dtype} values.")
     recipes = [recipe for recipe in _recipes(declared) if not _same(declared, (recipe.step(declared.color),))]

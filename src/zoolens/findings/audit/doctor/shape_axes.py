@@ -47,8 +47,8 @@ def shape_axes(manifest: Manifest, dataset: Dataset) -> list[Axis | NotSwept]:
 
 def layout_axis(manifest: Manifest, tensor: TensorSpec, format_: str) -> Axis | NotSwept:
     declared = manifest.inputs[0]
-    if declared.modality == "text":
-        return NotSwept("layout", "there is no other for texts.")
+    if declared.modality in ("text", "sound"):
+        return NotSwept("layout", f"there is no other for {declared.modality}s.")
     if declared.modality == "array" or declared.layout not in ("NCHW", "NHWC"):
         return NotSwept("layout", f"there is no other for {declared.layout} inputs.")
     other = "NHWC" if declared.layout == "NCHW" else "NCHW"
@@ -76,7 +76,7 @@ def _input_size(declared: Input) -> tuple[int, int] | None:
         height, width = declared.shape[declared.layout.index("H")], declared.shape[declared.layout.index("W")]
         if height and width:
             return height, width
-    fixed = [step.size for step in declared.preprocess if not isinstance(step, Normalize)]
+    fixed = [step.size for step in declared.preprocess if isinstance(step, Resize | CenterCrop | Letterbox)]
     return next((size for size in reversed(fixed) if isinstance(size, tuple)), None)
 
 

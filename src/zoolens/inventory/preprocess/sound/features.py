@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
+from zoolens.inventory.datasets.sound.waveform import Samples
 from zoolens.inventory.preprocess.sound.cepstrum import Cepstrum, cepstrum
 from zoolens.inventory.preprocess.sound.levels import Log, levels
 from zoolens.inventory.preprocess.sound.mel import MelBands, filters
 from zoolens.inventory.preprocess.sound.spectrum import Stft, spectrum
-from zoolens.inventory.preprocess.sound.waveform import Samples
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import DatasetError, ManifestError, MissingDependency
-from zoolens.inventory.preprocess.sound.waveform import MAX_RATE, MAX_SAMPLES, Samples
+from zoolens.inventory.datasets.sound.waveform import MAX_RATE, MAX_SAMPLES, Samples
 
 _Real = NDArray[np.float64]
 

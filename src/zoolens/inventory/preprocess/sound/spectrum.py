@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import DatasetError, ManifestError
+from zoolens.inventory.datasets.sound.waveform import MAX_SAMPLES, Samples
 from zoolens.inventory.preprocess.sound.framing import frames, padded, window
-from zoolens.inventory.preprocess.sound.waveform import MAX_SAMPLES, Samples
 
 _Real = NDArray[np.float64]
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from zoolens.conftest import ASSETS
-from zoolens.inventory.preprocess.sound.decoding import decode_sound
+from zoolens.inventory.datasets.sound.decoding import decode_sound
+from zoolens.inventory.datasets.sound.waveform import at_length, mono
 from zoolens.inventory.preprocess.sound.resampling import resample
-from zoolens.inventory.preprocess.sound.waveform import at_length, mono
 
 AUDIO = ASSETS / "tasks" / "audio"
 RATE = 16000

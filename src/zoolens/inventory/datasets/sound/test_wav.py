@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zoolens.base.errors import DatasetError, ManifestError, MissingDependency
-from zoolens.inventory.preprocess.sound import waveform
-from zoolens.inventory.preprocess.sound.decoding import decode_sound
-from zoolens.inventory.preprocess.sound.wav import decode_wav
+from zoolens.inventory.datasets.sound import waveform
+from zoolens.inventory.datasets.sound.decoding import decode_sound
+from zoolens.inventory.datasets.sound.wav import decode_wav
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 TAIL = bytes.fromhex("000000001000800000aa00389b71")

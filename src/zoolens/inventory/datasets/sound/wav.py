@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.errors import DatasetError
-from zoolens.inventory.preprocess.sound.waveform import Samples, Waveform, check_format, check_length
+from zoolens.inventory.datasets.sound.waveform import Samples, Waveform, check_format, check_length
 
 _MOST_CHUNKS: Final = 1000  # files of recorders have about ten; each costs a step of Python
 _PCM: Final = 1

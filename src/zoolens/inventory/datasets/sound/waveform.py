@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,24 @@ class Waveform:
     @property
     def seconds(self) -> float:
         return len(self.samples) / self.rate
+
+
+def to_record(waveform: Waveform) -> NDArray[Any]:
+    """A sound as datasets give it: a record with its samples and its rate, which belong together."""
+    kind = np.dtype([("samples", np.float32, waveform.samples.shape), ("rate", np.int32)])
+    record = np.empty((), kind)
+    record["samples"], record["rate"] = waveform.samples, waveform.rate
+    return record
+
+
+def from_record(value: NDArray[Any]) -> Waveform:
+    """The sound of a dataset's sample; anything else is refused, above all samples without their rate."""
+    if value.dtype.names != ("samples", "rate"):
+        what = "a text" if value.dtype == object else "an array without a sample rate"
+        raise DatasetError(
+            f"The sample is {what}, but the model takes sounds.", hint="Give a folder of sounds: --data sounds:FOLDER."
+        )
+    return Waveform(np.asarray(value["samples"]), int(value["rate"]))
 
 
 def check_format(name: str, channels: int, rate: int) -> None:

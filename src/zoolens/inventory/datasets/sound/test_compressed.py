@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import DatasetError
-from zoolens.inventory.preprocess.sound import waveform
-from zoolens.inventory.preprocess.sound.decoding import decode_sound
-from zoolens.inventory.preprocess.sound.wav import decode_wav
+from zoolens.inventory.datasets.sound import waveform
+from zoolens.inventory.datasets.sound.decoding import decode_sound
+from zoolens.inventory.datasets.sound.wav import decode_wav
 
 soundfile = pytest.importorskip("soundfile")
 RATE = 16000

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import DatasetError, MissingDependency
-from zoolens.inventory.preprocess.sound.wav import decode_wav, is_wav
-from zoolens.inventory.preprocess.sound.waveform import Samples, Waveform, check_format, check_length
+from zoolens.inventory.datasets.sound.wav import decode_wav, is_wav
+from zoolens.inventory.datasets.sound.waveform import Samples, Waveform, check_format, check_length
 
 SUFFIXES: Final = frozenset({".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3"})
 _KINDS: Final = ("FLAC", "OGG", "MP3")  # as libsndfile names them
@@ -63,6 +63,8 @@ def _decode_compressed(content: bytes, name: str) -> Waveform:
             f"{name} claims {claimed:,} samples a channel and {len(samples):,} are there.",
             hint="It is truncated or damaged: fetch it again or remove it.",
         )
+    if not np.isfinite(samples).all():
+        raise DatasetError(f"{name} has samples that are NaN or infinite.", hint="Record or convert it again.")
     return Waveform(samples, rate)
 
 

@@ -1,0 +1,1 @@
+"""Sound files: decoded natively (WAV) or by libsndfile, and found in folders with labels or times of activity."""
