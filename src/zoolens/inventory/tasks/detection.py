@@ -9,7 +9,7 @@ applications show (Ultralytics 0.25, TensorFlow's examples 0.3 to 0.5).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -20,7 +20,7 @@ from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.schema_boxes import MOST_BOXES
 from zoolens.inventory.preprocess.box_outputs import ImageBoxes, build_boxes
 from zoolens.inventory.preprocess.letterbox import Framing, declared_framing
-from zoolens.inventory.tasks.judgement import Judgement, Metric, each_resample
+from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.scoring.box_agreement import box_agreement
@@ -59,6 +59,7 @@ class Detection(Task):
         "predictions": False,
     }
     truth = "boxes"
+    located = True
     ragged = frozenset({"boxes", "classes", "scores", "areas", "crowds"})
 
     def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:
@@ -144,8 +145,7 @@ class Detection(Task):
     def judgement(self, answers: Answers) -> Judgement | None:
         parts = [match_boxes(found, true) for found, true in zip(detected(answers), _true(answers), strict=True)]
         accumulator = BoxAccumulator(parts)
-        aggregate = each_resample(lambda weights: astuple(accumulator.figures(weights)))
-        return Judgement(METRICS, aggregate, tuple(_notes(answers, len(accumulator.classes))))
+        return Judgement(METRICS, accumulator.resampled, tuple(_notes(answers, len(accumulator.classes))))
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         found = _image(answers, place).above(SEEN)

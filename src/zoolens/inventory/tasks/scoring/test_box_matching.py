@@ -132,6 +132,16 @@ def test_figures_equal_the_reference_with_images_repeated_by_weight(seed):
     np.testing.assert_allclose(astuple(accumulator.figures(weights)), reference(repeated), rtol=1e-13)
 
 
+@pytest.mark.parametrize("seed", range(0, 24, 4))
+def test_many_resamples_at_once_are_each_of_them_alone_bit_for_bit(seed):
+    images, _ = dataset(seed)
+    accumulator = BoxAccumulator(parts_of(images))
+    weights = np.random.default_rng(seed).integers(0, 6, (40, len(images)))
+    alone = [astuple(accumulator.figures(row)) for row in weights]
+    np.testing.assert_array_equal(accumulator.resampled(weights), alone)
+    assert accumulator.resampled(weights[:0]).shape == (0, 12)
+
+
 # COCOeval(…, "bbox").stats of the datasets of seeds 2, 5 and 9, images repeated by their weights, categories KNOWN.
 PYCOCOTOOLS = {
     2: [1.0, 1.0, 1.0, -1.0, 1.0, -1.0, 1.0, 1.0, 1.0, -1.0, 1.0, -1.0],
