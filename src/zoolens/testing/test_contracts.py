@@ -36,6 +36,8 @@ from zoolens.inventory.datasets.npz import open_npz
 from zoolens.inventory.datasets.parquet import open_parquet
 from zoolens.inventory.datasets.rawfiles import open_raw
 from zoolens.inventory.datasets.sound.soundfolder import open_sounds
+from zoolens.inventory.datasets.squad import open_squad
+from zoolens.inventory.datasets.tagged import open_tagged
 from zoolens.inventory.datasets.texts import open_texts
 from zoolens.inventory.datasets.voc import open_voc
 from zoolens.testing import models
@@ -187,6 +189,23 @@ def voc(folder: Path, wider: int = 0) -> Dataset:
     return open_voc(str(folder))
 
 
+def tagged(folder: Path, tag: str = "B-X") -> Dataset:
+    lines = [f"word{number} {tag if number == 1 else 'O'}\n\n" for number in range(20)]
+    (folder / "words.conll").write_text("".join(lines))
+    return open_tagged(str(folder / "words.conll"))
+
+
+def squad(folder: Path, answer: str = "1") -> Dataset:
+    asked = [
+        {"id": str(number), "question": "?", "answers": [{"text": answer if number == 1 else str(number)}]}
+        for number in range(20)
+    ]
+    context = " ".join(map(str, range(20)))
+    content = {"data": [{"paragraphs": [{"context": context, "qas": asked}]}]}
+    (folder / "dev.json").write_text(json.dumps(content))
+    return open_squad(str(folder / "dev.json"))
+
+
 def _png(image) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(image).save(stream, "png")
@@ -206,12 +225,16 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "coco": coco,
     "masks": masks,
     "voc": voc,
+    "tagged": tagged,
+    "squad": squad,
 }
 # Those whose truth is no class, with one truth changed.
 CHANGED: dict[str, Callable[[Path], Dataset]] = {
     "coco": lambda folder: coco(folder, wider=1),
     "masks": lambda folder: masks(folder, more=1),
     "voc": lambda folder: voc(folder, wider=1),
+    "tagged": lambda folder: tagged(folder, tag="B-Y"),
+    "squad": lambda folder: squad(folder, answer="1 2"),
 }
 for name, opened in DATASETS.items():
     title = f"TestDataset{name.title()}"

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from zoolens.base.errors import DatasetError
 from zoolens.base.safety.untrusted import open_regular
 from zoolens.inventory.datasets.classes import are_whole
-from zoolens.inventory.datasets.dataset import Dataset, Rows, Sample
+from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Rows, Sample
+from zoolens.inventory.datasets.truth import Truth
 
 MAX_UNPACKED: Final = 1 << 30  # what a compressed file may occupy in memory; plain files are mapped and have no limit
 MAX_SAMPLES: Final = 1 << 24  # labels are held in memory; the largest set of images that is evaluated has 14 million
@@ -62,6 +63,31 @@ class ArrayDataset(Dataset):
         if self._fingerprint is None:
             self._fingerprint = content_digest([self._values], self._labels)
         return self._fingerprint
+
+
+class ValueDataset(ArrayDataset):
+    """Row i of `truths` has the true numbers of sample i."""
+
+    truth_kind = "value"
+
+    def __init__(self, values: NDArray[Any], truths: NDArray[Any], *, name: str) -> None:
+        if len(values) != len(truths):
+            raise DatasetError(f"Dataset {name} has {len(values):,} inputs but {len(truths):,} true values.")
+        if truths.dtype.kind not in "fiu":
+            raise DatasetError(f"The true values of dataset {name} are {truths.dtype}, not numbers.")
+        numbers = np.asarray(truths, np.float64).reshape(len(truths), -1)
+        if not np.isfinite(numbers).all():
+            raise DatasetError(
+                f"A true value of dataset {name} is NaN or infinite.", hint="Complete it, or leave the sample out."
+            )
+        super().__init__(values, np.full(len(values), UNLABELLED), name=name)
+        self._truths = numbers
+
+    def truth(self, index: int) -> Truth:
+        return Truth("value", {"value": self._truths[index]})
+
+    def fingerprint(self) -> str:
+        return content_digest([self._values, self._truths], self._labels)
 
 
 def check_samples(name: str, count: int) -> None:

@@ -22,6 +22,8 @@ BUILT_IN: Final = {
     "coco": "zoolens.inventory.datasets.coco:open_coco",
     "masks": "zoolens.inventory.datasets.mask_folder:open_mask_folder",
     "voc": "zoolens.inventory.datasets.voc:open_voc",
+    "tagged": "zoolens.inventory.datasets.tagged:open_tagged",
+    "squad": "zoolens.inventory.datasets.squad:open_squad",
 }
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import DatasetError
 from zoolens.base.safety.untrusted import data_offset, open_archive, open_entry
-from zoolens.inventory.datasets.arrays import MAX_UNPACKED, ArrayDataset
+from zoolens.inventory.datasets.arrays import MAX_UNPACKED, ArrayDataset, ValueDataset
 from zoolens.inventory.datasets.classes import are_whole, check_labels, choose_part, class_indices, class_names
 from zoolens.inventory.datasets.dataset import NO_LABELS, UNLABELLED, Dataset
 from zoolens.inventory.runtimes.runtime import shape_text
@@ -29,12 +29,19 @@ _LABELS: Final = ("y", "labels", "label", "targets", "y_test", "test_labels", "a
 
 
 def open_npz(
-    location: str, *, x: str | None = None, y: str | None = None, layout: str = "auto", classes: str | None = None
+    location: str,
+    *,
+    x: str | None = None,
+    y: str | None = None,
+    value: str | None = None,
+    layout: str = "auto",
+    classes: str | None = None,
 ) -> Dataset:
     """x, y: names of the arrays (else the usual ones: x/images/data and y/labels, or x_test and y_test). Without labels
     the data are unlabelled, and so are data opened with y=none. Several names for x, with commas between them, are
     for a model with several inputs of these names.
 
+    value: the array of true numbers, one or several for each sample, for task: regression; there are no labels then.
     layout: NCHW, NHWC, or auto: uint8 arrays whose second axis is 1 or 3 and whose last is not are NCHW.
     classes: a file with class names, or the names with commas between them.
     """
@@ -54,7 +61,10 @@ def open_npz(
                 values = _records({name: read("x", name, _INPUTS) for name in several}, path)
             unlabelled = y == NO_LABELS and NO_LABELS not in members
             labelled = not unlabelled and (y is not None or any(name in members for name in _LABELS))
-            truth = read("y", y, _LABELS) if labelled else np.full(len(values), UNLABELLED)
+            if value is not None:
+                truth = read("value", value, ())
+            else:
+                truth = read("y", y, _LABELS) if labelled else np.full(len(values), UNLABELLED)
     # RuntimeError and NotImplementedError: zipfile's for encryption and for what it does not know
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError, RuntimeError) as error:
         raise DatasetError(
@@ -63,6 +73,10 @@ def open_npz(
         ) from error
     if several is None:
         values = _channels_last(values, layout)
+    if value is not None:
+        if y is not None and y != NO_LABELS:
+            raise DatasetError("Give either y or value: a sample is judged in one way.")
+        return ValueDataset(values, truth, name=path.stem)
     names = class_names(classes, path.parent)
     labels, known = _as_labels(truth, names, path)
     dataset = ArrayDataset(values, labels, name=path.stem, classes=known)
@@ -190,6 +204,6 @@ def _as_labels(
             "sample.",
             hint="One-hot labels become numbers with argmax(axis=1)."
             if truth.ndim == 2
-            else f"Where they are quantities and no classes, leave them out: --data 'npz:FILE?y={NO_LABELS}'.",
+            else f"Where they are quantities, say so, --data 'npz:FILE?value=y', or leave them out, y={NO_LABELS}.",
         )
     return truth.astype(np.int64), names

@@ -27,7 +27,8 @@ from zoolens.inventory.datasets.readbyplugin import ReadByPlugin
 from zoolens.inventory.datasets.sound.decoding import SUFFIXES as SOUND_SUFFIXES
 from zoolens.inventory.datasets.sound.soundfolder import sounds_under
 from zoolens.inventory.datasets.subset import select
-from zoolens.inventory.datasets.texts import SUFFIXES as TEXT_SUFFIXES
+from zoolens.inventory.datasets.tagged import SUFFIXES as TAGGED_SUFFIXES
+from zoolens.inventory.datasets.text_tables import SUFFIXES as TEXT_SUFFIXES
 
 Data = str | Path | Dataset  # as users name it, or opened
 
@@ -213,11 +214,14 @@ def _kind_of_file(path: Path) -> str | None:
         return "idx"
     if zipfile.is_zipfile(path):
         return "npz"
-    if path.suffix.lower() == ".json":
+    suffix = path.suffix.lower()
+    if suffix == ".json":
         return "coco"
-    if path.suffix.lower() in SOUND_SUFFIXES:
+    if suffix in SOUND_SUFFIXES:
         return "sounds"
-    return "text" if path.suffix.lower() in TEXT_SUFFIXES else None
+    if suffix in TAGGED_SUFFIXES:
+        return "tagged"
+    return "text" if suffix in TEXT_SUFFIXES else None
 
 
 def _short(spec: str | Path) -> str:

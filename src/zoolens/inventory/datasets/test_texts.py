@@ -7,13 +7,52 @@ import pytest
 
 from zoolens.base.errors import DatasetError
 from zoolens.inventory.datasets.opening import open_dataset
-from zoolens.inventory.datasets.texts import TextDataset
+from zoolens.inventory.datasets.text_dataset import TextDataset, TextPair
 from zoolens.testing.dataset_contract import DatasetContract
 
 
 class TestTexts(DatasetContract):
     def opened(self, tmp_path):
         return TextDataset(["good", "", "bad, \u202efilm"], [1, 0, 0], name="texts", classes=("no", "yes"))
+
+
+class TestPairs(DatasetContract):
+    def opened(self, tmp_path):
+        (tmp_path / "pairs.csv").write_text('a,"b, c",2.5\n"",d,0\n')
+        return open_dataset(f"text:{tmp_path / 'pairs.csv'}?columns=first,second,s&text=first,second&similarity=s")
+
+
+class TestValues(DatasetContract):
+    def opened(self, tmp_path):
+        (tmp_path / "values.tsv").write_text("rating\ttext\n-1.5\tbad\n2\tgood\n")
+        return open_dataset(f"{tmp_path / 'values.tsv'}?value=rating")
+
+
+def test_a_column_of_numbers_is_true_values(tmp_path):
+    dataset = TestValues().opened(tmp_path)
+    assert dataset.truth_kind == "value"
+    assert [dataset.truth(place)["value"].tolist() for place in (0, 1)] == [[-1.5], [2.0]]
+    assert dataset.labels().tolist() == [-1, -1]
+    (tmp_path / "two.jsonl").write_text('{"text": "x", "a": 1, "b": "2.5"}\n')
+    assert open_dataset(f"{tmp_path / 'two.jsonl'}?value=a,b").truth(0)["value"].tolist() == [1.0, 2.5]
+
+
+def test_pairs_of_texts(tmp_path):
+    dataset = TestPairs().opened(tmp_path)
+    assert dataset.read(0).value.item() == TextPair("a", "b, c")
+    assert str(dataset.read(0).value) == "a | b, c"
+    assert dataset.truth_kind == "similarity"
+    assert dataset.truth(0)["similarity"].tolist() == [2.5]
+    (tmp_path / "labelled.csv").write_text("q,a,label\nx,y,yes\nx,z,no\n")
+    assert open_dataset(f"{tmp_path / 'labelled.csv'}?text=q,a").labels().tolist() == [1, 0]
+
+
+def test_truths_and_the_limits_of_texts_are_part_of_the_fingerprint(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,s\nxy,z,1\n")
+    (tmp_path / "b.csv").write_text("a,b,s\nx,yz,1\n")
+    (tmp_path / "c.csv").write_text("a,b,s\nxy,z,2\n")
+    ways = [f"{tmp_path / name}.csv?text=a,b&{kind}=s" for name in "abc" for kind in ("value", "similarity")]
+    assert len({open_dataset(way).fingerprint() for way in ways}) == 6
 
 
 def read(path):
@@ -70,7 +109,15 @@ def test_labels_that_are_words_are_classes_whose_order_nothing_says(tmp_path):
         ("a.jsonl", "[" * 5000, "", "line 1 is not JSON"),
         ("a.csv", "text,label\n", "", "is empty"),
         ("a.csv", "text;label\nx;1\n", "", "has one column, 'text;label': its columns seem to be separated by ';'"),
-        ("a.csv", "text,other\nx,y\n", "?text=text,other", "pairs of texts are not read"),
+        ("a.csv", "a,b,c\nx,y,z\n", "?text=a,b,c", "one text or a pair, but text='a,b,c' names 3 columns"),
+        ("a.csv", "text,score\nx,high\n", "?value=score", "line 2 has no number in 'score', but 'high'"),
+        ("a.csv", "text,score\nx,nan\n", "?value=score", "line 2 has no number in 'score', but 'nan'"),
+        ("a.jsonl", '{"text": "x", "score": true}\n', "?value=score", "line 1 has no number in 'score', but 'True'"),
+        ("a.csv", "text,score\nx,1\n", "?similarity=score", "how alike two texts are, but a sample of .* has one text"),
+        ("a.csv", "a,b,s\nx,y,1\n", "?text=a,b&similarity=s&value=s", "either value or similarity"),
+        ("a.csv", "text,s\nx,1\n", "?value=s&label=s", "either label or a column of numbers"),
+        ("a.csv", "x,y,1\nx,1\n", "?columns=a,b,s&text=a,b", "line 2 has 2 columns, but the option columns names 3"),
+        ("a.jsonl", '{"text": "x"}\n', "?columns=text", "is for tables without names"),
     ],
 )  # fmt: skip
 def test_what_is_no_table_of_texts_is_one_sentence(tmp_path, name, content, options, sentence):

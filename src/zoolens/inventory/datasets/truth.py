@@ -7,6 +7,7 @@ A truth has a kind, and arrays by name. The kinds and their arrays:
 - `mask`: `mask` (height × width, uint8 or uint16: numbers of classes; `UNJUDGED` where nothing is right or wrong).
 - `labels`: `present` (classes, int8: 1 the label applies, 0 it does not, −1 nobody said).
 - `value`: `value` (numbers of one answer, float64).
+- `similarity`: `similarity` (one number, float64: how alike the two texts of a pair are, on any scale).
 - `tags`: `tags` (words, str: one tag such as B-PER or O for each word of the sample).
 - `spans`: `texts` (answers, str: every answer that counts as right; none means that there is no answer).
 - `text`: `text` (one str).
@@ -29,6 +30,7 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "mask": {"mask": "u"},
     "labels": {"present": "i"},
     "value": {"value": "f"},
+    "similarity": {"similarity": "f"},
     "tags": {"tags": "U"},
     "spans": {"texts": "U"},
     "text": {"text": "U"},
@@ -40,6 +42,7 @@ WORDS: Final[Mapping[str, str]] = {
     "mask": "masks",
     "labels": "several labels of one input",
     "value": "values",
+    "similarity": "similarities of pairs",
     "tags": "tags of words",
     "spans": "answers in words",
     "text": "texts",
