@@ -12,7 +12,7 @@ from zoolens.base.present.figures import count, figure
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, echo_prose, make_console, plain, print_table
 from zoolens.base.verdicts import at_least, judged, refuse_unknown
-from zoolens.faces.cli.options import Size, json_option, trust_option, wide_option
+from zoolens.faces.cli.options import Size, json_option, shape_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _LONGEST: Final = 48  # characters of a layer's name
 @click.command("cost")
 @click.argument("model")
 @click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, instead of the model's own.")
+@shape_option
 @click.option("--layers", is_flag=True, help="Show every layer that computes something.")
 @click.option("--counters", is_flag=True, help="Run the installed public counters and explain what they say.")
 @click.option(
@@ -46,6 +47,7 @@ _LONGEST: Final = 48  # characters of a layer's name
 def command(
     model: str,
     size: tuple[int, int] | None,
+    extents: dict[str, tuple[int, ...]],
     layers: bool,
     counters: bool,
     fail_on: str | None,
@@ -58,7 +60,7 @@ def command(
     """
     from zoolens.findings.graph.cost.cost import cost
 
-    structure = _structure(model, size, store)
+    structure = _structure(model, size, extents, store)
     total = cost(structure.graph)
     counts = _counts(structure) if counters else []
     if as_json:
@@ -80,12 +82,14 @@ def _print(structure: Structure, total: Cost, counts: Sequence[Count], *, layers
         _print_counters(total, counts, _claims(structure))
 
 
-def _structure(model: str, size: tuple[int, int] | None, store: str | None) -> Structure:
+def _structure(
+    model: str, size: tuple[int, int] | None, extents: dict[str, tuple[int, ...]], store: str | None
+) -> Structure:
     from zoolens.base.present.bars import Bars
     from zoolens.findings.graph.structures.structure import structure_of
 
     with Bars() as bars:
-        structures = structure_of(model, size=size, store=store, progress=bars)
+        structures = structure_of(model, size=size, extents=extents, store=store, progress=bars)
     if len(structures) != 1:
         raise ModelError(f"{model} names {len(structures)} models.", hint="Name a single model.")
     _ = structures[0].graph  # what has none says why, here

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,7 @@ from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.present.terminal import echo_json, make_console, plain
 from zoolens.base.verdicts import at_least
 from zoolens.faces.cli.exit_codes import trouble
-from zoolens.faces.cli.options import OUT_FILE, Size, json_option, trust_option
+from zoolens.faces.cli.options import OUT_FILE, Size, json_option, shape_option, trust_option
 from zoolens.faces.cli.stores import check_store, store_option
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ SHOWN = 12  # differences, unless --all
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option("--size", type=Size(), help="Image size of both, such as 224 or 480x640, instead of each model's own.")
+@shape_option
 @click.option("--html", type=OUT_FILE, help="Write a page with the picture.")
 @click.option("--svg", type=OUT_FILE, help="Write the picture.")
 @click.option("--all", "show_all", is_flag=True, help="Show every difference, with the layers it concerns.")
@@ -43,6 +44,7 @@ def command(
     a: str,
     b: str,
     size: tuple[int, int] | None,
+    extents: dict[str, tuple[int, ...]],
     html: Path | None,
     svg: Path | None,
     show_all: bool,
@@ -55,7 +57,7 @@ def command(
     1 if anything differs, 2 if one cannot be read or a file cannot be written, 4 if it is not known because operators
     are not understood.
     """
-    result = _diff(a, b, size, store)
+    result = _diff(a, b, {"size": size, "extents": extents}, store)
     if html is not None:
         from zoolens.findings.graph.diff.diff_page import html as page
 
@@ -71,7 +73,7 @@ def command(
     ctx.exit(result.decision.outcome.exit_code)
 
 
-def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Diff:
+def _diff(a: str, b: str, sized: dict[str, Any], store: str | None) -> Diff:
     from zoolens.base.present.bars import Bars
     from zoolens.findings.graph.diff.report import diff
     from zoolens.findings.graph.diff.side_names import short_names
@@ -85,7 +87,7 @@ def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Di
             if len(named) != 1:
                 raise ModelError(f"{ref} names {len(named)} models.", hint="Name one on each side.")
         with Bars() as bars:
-            structures = structure_of([sides[a][0], sides[b][0]], size=size, store=store, progress=bars)
+            structures = structure_of([sides[a][0], sides[b][0]], **sized, store=store, progress=bars)
         found = diff(structures[0].graph, structures[-1].graph, names=short_names(a, b))
         keys = [structure.source.key if structure.source else None for structure in (structures[0], structures[-1])]
         return replace(found, one_file=keys[0] is not None and keys[0] == keys[1])

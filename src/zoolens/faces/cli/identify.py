@@ -11,7 +11,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.base.verdicts import NotKnown, Outcome
 from zoolens.faces.cli.exit_codes import trouble
-from zoolens.faces.cli.options import Size, json_option, trust_option, wide_option
+from zoolens.faces.cli.options import Size, json_option, shape_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class NameContradicted(ZoolensError):
 @click.argument("model", metavar="FILE_OR_MODEL_OR_FOLDER")
 @click.option("-n", "shown", type=click.IntRange(1), default=5, show_default=True, help="How many networks to list.")
 @click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, where the file leaves it open.")
+@shape_option
 @click.option("--like", is_flag=True, help="Let relatives of an architecture go by its name, too.")
 @store_option("keeps")
 @json_option
@@ -61,7 +62,7 @@ def _identified(model: str, store: str | None, chosen: dict[str, Any]) -> Identi
     from zoolens.findings.graph.structures.structure import structure_of
 
     with trouble(), borrowed_store(store) as opened:
-        structures = structure_of(model, store=opened, size=chosen["size"])
+        structures = structure_of(model, store=opened, size=chosen["size"], extents=chosen["extents"])
         if len(structures) != 1:
             raise ZoolensError(f"{model} names {len(structures)} models.", hint="Name a single model, or a folder.")
         graph = structures[0].graph
@@ -114,6 +115,8 @@ def _folder(folder: Path, store: str | None, chosen: dict[str, Any], *, as_json:
     from zoolens.findings.audit.folder_identification import as_data, exit_code, identified_files
 
     with trouble(), Bars() as bars:
+        if chosen["extents"]:
+            raise ZoolensError("--shape is for one model; models of a folder have inputs of their own.")
         files = identified_files(folder, store=store, size=chosen["size"], like=chosen["like"], progress=bars)
     if as_json:
         echo_json(as_data(folder, files))

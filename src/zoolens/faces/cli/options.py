@@ -79,6 +79,34 @@ class Size(click.ParamType[tuple[int, int]]):
         return numbers[0], numbers[-1]
 
 
+class _Shape(click.ParamType[tuple[str, tuple[int, ...]]]):
+    """The shape of an input: 1x128, or input_ids=1x128 for the input of this name."""
+
+    name = "[NAME=]1xN…"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...]]:
+        name, _, extents = str(value).rpartition("=")
+        parts = extents.lower().replace("×", "x").split("x")
+        if not all(part.isdecimal() and len(part) < 10 and int(part) for part in parts):
+            self.fail(
+                f"{value!r} is not a shape; write 1x128, or input_ids=1x128 for one input of several.", param, ctx
+            )
+        return name, tuple(map(int, parts))
+
+
+shape_option = click.option(
+    "--shape",
+    "extents",
+    type=_Shape(),
+    multiple=True,
+    callback=lambda _, __, values: dict(values),
+    help="Shape of an input that the file leaves open, such as 1x128 or input_ids=1x128, at a batch of 1; may be "
+    "repeated.",
+)
+
+
 class TaskName(click.ParamType[str]):
     """The name of a task of manifests, which may be a plug-in's.
 

@@ -12,7 +12,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.base.verdicts import NotKnown
-from zoolens.faces.cli.options import OUT_FOLDER, json_option, trust_option, wide_option
+from zoolens.faces.cli.options import OUT_FOLDER, json_option, shape_option, trust_option, wide_option
 from zoolens.faces.cli.stores import check_store, store_option
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def _share(_: click.Context, __: click.Parameter, value: str) -> float:
     show_default=True,
     help="Least number of nodes of a segment that is listed.",
 )
+@shape_option
 @click.option("--all", "show_all", is_flag=True, help="List every segment.")
 @click.option("--splice", is_flag=True, help="Stitch B's segments into A, run that model on --data, and measure it.")
 @click.option(
@@ -107,7 +108,7 @@ def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
     from zoolens.findings.graph.diff.report import diff
     from zoolens.findings.graph.segments.common_segments import common_segments
 
-    graphs = _graphs(a, b, chosen["store"])
+    graphs = _graphs(a, b, chosen["extents"], chosen["store"])
     commons = common_segments(*graphs, least=chosen["least"])
     costs = cost(graphs[0])
     rows = [_figures(number, common, costs, graphs[0]) for number, common in enumerate(commons, 1)]
@@ -120,16 +121,16 @@ def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
     _print_coverage(*graphs)
 
 
-def _graphs(a: str, b: str, store: str | None) -> tuple[Graph, Graph]:
+def _graphs(a: str, b: str, extents: dict[str, tuple[int, ...]], store: str | None) -> tuple[Graph, Graph]:
     """Both graphs, with weights and folded norms where both have weights: only then can weights be compared."""
     from zoolens.base.errors import ModelError
     from zoolens.findings.graph.structures.structure import graph_of
     from zoolens.findings.graph.structures.weighted_graph import folded, weighted_graph
 
     try:
-        return folded(weighted_graph(a)), folded(weighted_graph(b))
+        return folded(weighted_graph(a, extents)), folded(weighted_graph(b, extents))
     except ModelError:
-        return graph_of(a, store=store), graph_of(b, store=store)
+        return graph_of(a, store=store, extents=extents), graph_of(b, store=store, extents=extents)
 
 
 def _figures(number: int, common: Common, costs: Cost, graph: Graph) -> dict[str, Any]:

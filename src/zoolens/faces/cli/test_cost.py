@@ -84,6 +84,49 @@ def test_a_pattern_is_refused(run):
         run("demo:*")
 
 
+@pytest.fixture
+def sentences(tmp_path):
+    """A file with two inputs whose length is open."""
+    onnx = pytest.importorskip("onnx")
+    kind = onnx.TensorProto
+    inputs = [onnx.helper.make_tensor_value_info(name, kind.FLOAT, ["n", "t"]) for name in ("ids", "mask")]
+    nodes = [
+        onnx.helper.make_node("Mul", ["ids", "mask"], ["m"]),
+        onnx.helper.make_node("MatMul", ["m", "turned"], ["y"]),
+        onnx.helper.make_node("Transpose", ["ids"], ["turned"]),
+    ]
+    outputs = [onnx.helper.make_tensor_value_info("y", kind.FLOAT, None)]
+    path = tmp_path / "sentences.onnx"
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", inputs, outputs)), str(path))
+    return str(path)
+
+
+@pytest.mark.parametrize("shapes", [["1x6"], ["ids=1x6", "mask=1×6"]])
+def test_a_length_that_the_file_leaves_open_is_given(run, sentences, shapes):
+    output, code = run(sentences, *(word for shape in shapes for word in ("--shape", shape)))
+    assert code == 0
+    assert "input 1×6 and 1×6" in output
+    assert "MACs        6 (6)" in output
+
+
+@pytest.mark.parametrize(
+    ("shape", "sentence"),
+    [
+        ("tokens=1x6", "no input 'tokens' of 1×6"),
+        ("4x6", "no input of 4×6: the inputs at batch 1 are ids 1×6, mask 1×6"),
+    ],
+)
+def test_a_shape_that_no_input_has_is_refused(run, sentences, shape, sentence):
+    with pytest.raises(ModelError, match=sentence):
+        run(sentences, "--shape", "ids=1x6", "--shape", "mask=1x6", "--shape", shape)
+
+
+def test_what_is_no_shape_is_refused(run):
+    output, code = run(MODEL, "--shape", "ids=1x-6")
+    assert code == 2
+    assert "'ids=1x-6' is not a shape; write 1x128" in output
+
+
 def with_unknown(monkeypatch, *arguments, macs=None, dense=True, kind="com.acme:Swirl"):
     """What the command says of a network with three operators that nobody knows behind a dense layer."""
     from zoolens.findings.graph.structures import structure

@@ -121,6 +121,6 @@ def test_parameters_are_those_in_use_and_those_held(tmp_path, monkeypatch):
     [read] = structure_of(str(path))
     assert read.error is None
     after = CliRunner().invoke(command, [str(path)]).stdout.splitlines()
-    assert "parameters  20 (28 held: 8 are merged with others)" in after
+    assert "parameters  20 (28 held: 8 are merged with others or cut off)" in after
     data = json.loads(CliRunner().invoke(command, [str(path), "--json"]).stdout)
     assert (data["parameters"], data["parameters_held"], data["parameters_merged"]) == (20, 28, 8)

@@ -1,4 +1,4 @@
-"""Parameters that a model holds beside those that its answers need: auxiliary heads, and tensors merged with others."""
+"""Parameters that a model holds beside those that its answers need: auxiliary heads, and tensors merged or cut off."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class HeldParameters:
 
     @property
     def merged(self) -> int:
-        """Those that only mean something together with others, such as a second scale after a norm's own."""
+        """Those that only mean something together with others, such as a second scale after a norm's own, and rows of
+        a table of positions beyond the length of the input."""
         return self.total - self.used - sum(self.unused.values())
 
     @property
@@ -37,7 +38,7 @@ class HeldParameters:
         parts = sorted(self.unused, key=lambda name: -self.unused[name])
         named = first_few([f"{part} {self.unused[part]:,}" for part in parts], _NAMED, rest="more parts")
         reasons = [f"{unused:,} lead to no output ({named})"] if unused else []
-        reasons += [f"{self.merged:,} are merged with others"] if self.merged else []
+        reasons += [f"{self.merged:,} are merged with others or cut off"] if self.merged else []
         return " and ".join(reasons)
 
 

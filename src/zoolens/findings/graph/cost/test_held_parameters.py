@@ -21,7 +21,7 @@ def test_auxiliary_heads_and_merged_tensors_are_told_apart():
     found = held_parameters(small(parameters_total=100, unused={"aux": 50}))
     assert found == HeldParameters(100, 40, {"aux": 50})
     assert found.merged == 10
-    assert found.reason == "50 lead to no output (aux 50) and 10 are merged with others"
+    assert found.reason == "50 lead to no output (aux 50) and 10 are merged with others or cut off"
 
 
 def test_nothing_is_said_where_all_are_used_or_nothing_is_known():

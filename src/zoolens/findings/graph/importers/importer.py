@@ -31,7 +31,8 @@ class Request:
     size: tuple[int, int] | None = None  # height, width; None: the library's or file's own
     arguments: Mapping[str, Any] = field(default_factory=dict)  # passed to the library's constructor
     files: Mapping[str, str] = field(default_factory=dict)
-    extents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of inputs that the file leaves open, by name
+    # Shapes of inputs that the file leaves open, by name; under "" for every input of that rank.
+    extents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     weights: bool = False  # carry the values too: a library then initialises them (seeded), a file reads them
 
     @classmethod
@@ -54,6 +55,7 @@ class Request:
             "size": self.size,
             "arguments": dict(self.arguments),
             "files": dict(self.files),
+            "extents": dict(self.extents),
             "weights": self.weights,
         }
 
@@ -65,6 +67,7 @@ class Request:
             size=(int(size[0]), int(size[1])) if size else None,
             arguments=message.get("arguments") or {},
             files=message.get("files") or {},
+            extents={name: tuple(shape) for name, shape in (message.get("extents") or {}).items()},
             weights=bool(message.get("weights")),
         )
 

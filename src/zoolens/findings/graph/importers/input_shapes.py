@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,6 +12,7 @@ from zoolens.inventory.runtimes.runtime import TensorSpec
 
 _COLOURS: Final = (1, 3, 4)
 _IMAGE_RANK: Final = 4
+_EXAMPLE: Final = 128  # an extent in a hint
 
 
 def image_axes(shape: Sequence[int | None]) -> str:
@@ -33,8 +34,10 @@ def fixed_batch(shapes: Iterable[Sequence[int | None]]) -> int | None:
     return batches.pop() if len(batches) == 1 else None
 
 
-def with_extents(spec: TensorSpec, given: Sequence[int] | None) -> TensorSpec:
-    """The input with its open extents as they are given, except for the batch; as it is where the ranks differ."""
+def with_extents(spec: TensorSpec, extents: Mapping[str, Sequence[int]]) -> TensorSpec:
+    """The input with its open extents as they are given for its name, or else for every input (""), except for the
+    batch; as it is where the ranks differ."""
+    given = extents.get(spec.name, extents.get(""))
     if given is None or len(given) != len(spec.shape):
         return spec
     known = [own if own is not None else extent for own, extent in zip(spec.shape[1:], given[1:], strict=True)]
@@ -56,6 +59,12 @@ def sized(spec: TensorSpec, size: tuple[int, int] | None) -> Shape:
         known = "×".join("?" if extent is None else str(extent) for extent in extents[:8])
         raise ModelError(
             f"The input {spec.name[:60]!r} leaves {free} of its extents open ({known}).",
-            hint="Give the image size, such as --size 224." if axes else "Export the model with fixed extents.",
+            hint="Give the image size, such as --size 224." if axes else _shape_hint(spec.name, extents),
         )
     return tuple(extent or 1 for extent in extents)
+
+
+def _shape_hint(name: str, extents: Sequence[int | None]) -> str:
+    """An example with powers of two, which texts and sounds are often cut to."""
+    example = "x".join(str(_EXAMPLE if extent is None else extent) for extent in extents[:8])
+    return f"Give the shape that it is fed with, such as --shape {name[:60]}={example}."

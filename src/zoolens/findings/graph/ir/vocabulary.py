@@ -75,6 +75,7 @@ OPS: Final[dict[str, dict[str, str]]] = {
     "max": {"axes": "", "keep": ""},
     "min": {"axes": "", "keep": ""},
     "prod": {"axes": "", "keep": ""},
+    "argmax": {"axes": "one", "keep": ""}, "argmin": {"axes": "one", "keep": ""},  # the first place, where several tie
     # activations
     "relu": {"implied": "True: not in the file, whose quantisation cuts at 0"},
     "relu6": {"implied": "as relu; cuts at 6"}, "sigmoid": {}, "silu": {},
@@ -141,7 +142,7 @@ NORMS: Final = frozenset({"batch_norm", "layer_norm", "rms_norm", "group_norm", 
 FIXED: Final = frozenset({"parameter", "constant"})  # values that no input changes
 LEAVES: Final = FIXED | {"input"}
 NO_LAYERS: Final = LEAVES | {"output_of"}
-REDUCTIONS: Final = frozenset({"mean", "sum", "max", "min", "prod"})
+REDUCTIONS: Final = frozenset({"mean", "sum", "max", "min", "prod", "argmax", "argmin"})
 # Operators of ONNX and TFLite that hold graphs of their own, of which nothing is read.
 HOLDING_GRAPHS: Final = frozenset(
     {"If", "Loop", "Scan", "SequenceMap", "IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_COMPOSITE"}

@@ -78,6 +78,18 @@ def _reduced(reduce: str) -> Callable[[NodeWriter], str]:
     return write
 
 
+def _extreme(find: str) -> Callable[[NodeWriter], str]:
+    """The places as real numbers, as every value here."""
+
+    def write(call: NodeWriter) -> str:
+        (axis,) = call.get("axes")
+        keep = int(call.get("keep", False))
+        places = call.emit(find, call.x, kind="int", axis=int(axis), keepdims=keep)
+        return call.emit("Cast", places, to=1)
+
+    return write
+
+
 POOLS: Final[dict[str, Callable[[NodeWriter], str]]] = {
     "max_pool": _max_pool,
     "avg_pool": _avg_pool,
@@ -90,4 +102,6 @@ POOLS: Final[dict[str, Callable[[NodeWriter], str]]] = {
     "max": _reduced("ReduceMax"),
     "min": _reduced("ReduceMin"),
     "prod": _reduced("ReduceProd"),
+    "argmax": _extreme("ArgMax"),
+    "argmin": _extreme("ArgMin"),
 }

@@ -102,6 +102,8 @@ CASES = {
     **{f"{op}, kept": lambda op=op: single(op, (1, 6, 1, 9), axes=(2,), keep=True) for op in
        ("mean", "sum", "max", "min", "prod")},
     "mean": lambda: single("mean", (1, 8), axes=(1, 3)),
+    "argmax": lambda: single("argmax", (1, 8, 9), axes=(1,)),
+    "argmin, kept": lambda: single("argmin", (1, 6, 1, 9), axes=(2,), keep=True),
     **{op: lambda op=op: single(op, MAP) for op in sorted(ACTIVATIONS - {"prelu", "clip", "leaky_relu"})},
     "gelu, tanh": lambda: single("gelu", MAP, approximate="tanh"),
     "gelu, quick": lambda: single("gelu", MAP, approximate="quick"),

@@ -26,6 +26,16 @@ def _reduced(reduce: Callable[..., Array]) -> Callable[[NodeCall], Array]:
     return compute
 
 
+def _extreme(find: Callable[..., Any]) -> Callable[[NodeCall], Array]:
+    """The place of the largest or smallest number, of several the first."""
+
+    def compute(call: NodeCall) -> Array:
+        (axis,) = call.get("axes")
+        return np.asarray(find(call.x, axis=axis, keepdims=call.get("keep", False)))
+
+    return compute
+
+
 def _softplus(x: Array) -> Array:
     return np.asarray(np.logaddexp(x, np.zeros((), x.dtype)))
 
@@ -234,7 +244,7 @@ OPERATIONS: Final[dict[str, Callable[[NodeCall], Array]]] = {
     "adaptive_avg_pool": layers.adaptively(np.mean), "adaptive_max_pool": layers.adaptively(np.max),
     "global_avg_pool": layers.globally(np.mean), "global_max_pool": layers.globally(np.max),
     "mean": _reduced(np.mean), "sum": _reduced(np.sum), "max": _reduced(np.max), "min": _reduced(np.min),
-    "prod": _reduced(np.prod),
+    "prod": _reduced(np.prod), "argmax": _extreme(np.argmax), "argmin": _extreme(np.argmin),
     "relu": _one(lambda x: np.maximum(x, 0)), "relu6": _one(lambda x: np.clip(x, 0, 6)), "sigmoid": _one(sigmoid),
     "silu": _one(lambda x: x * sigmoid(x)), "hard_sigmoid": _hard_sigmoid,
     "hard_swish": _one(lambda x: x * np.clip(x / 6 + 0.5, 0, 1)), "tanh": _one(np.tanh), "elu": _elu,

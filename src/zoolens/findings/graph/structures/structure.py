@@ -10,6 +10,7 @@ version changes: a model that takes five minutes to fail would otherwise do so a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,13 +29,14 @@ from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.ir.serialisation import unpack
 from zoolens.findings.graph.structures.export import export_many
 from zoolens.findings.graph.structures.export_pool import Exported, ExportJob
-from zoolens.findings.graph.structures.structure_sources import Size, Source, find_entries, source_of
+from zoolens.findings.graph.structures.structure_sources import Extents, Size, Source, find_entries, source_of
 from zoolens.inventory.catalog.lookup import Model
 from zoolens.inventory.zoos.zoo import Entry
 
 STAGE: Final = Stage.STRUCTURE
 KIND: Final = "graph"
 MAX_SIDE: Final = 1 << 15  # of an image, in pixels: a framework that cannot trace without data allocates it
+_MOST_ELEMENTS: Final = 1 << 28  # of one input
 
 
 @dataclass(frozen=True)
@@ -66,17 +68,20 @@ def structure_of(
     *,
     store: Store | str | Path | None = None,
     size: int | Size | None = None,
+    extents: Extents | None = None,
     fresh: bool = False,
     progress: Progress | None = None,
     workers: int | None = None,
 ) -> list[Structure]:
     """The structure of every model named (references, patterns, entries, paths), from the store or read now.
 
-    `size`: of the image, instead of each model's own. `fresh`: read again what is there, also what failed.
+    `size`: of the image, instead of each model's own. `extents`: shapes of inputs that a file leaves open. `fresh`:
+    read again what is there, also what failed.
     """
+    _check_extents(extents or {})
     entries = find_entries([models] if isinstance(models, str | Path | Entry) else models)
     chosen = _image_size(size)
-    wanted = [_wanted(entry, chosen) for entry in entries]
+    wanted = [_wanted(entry, chosen, extents) for entry in entries]
     first: dict[RunKey, Structure] = {}
     for structure in wanted:
         if structure.source is not None:
@@ -85,10 +90,12 @@ def structure_of(
         known = {} if fresh else _kept(opened, first)
         unread = {key: structure for key, structure in first.items() if key not in known}
         known |= _read_now(opened, unread, progress, workers)
-    return [
+    found = [
         structure if structure.source is None else replace(known[structure.source.key], entry=structure.entry)
         for structure in wanted
     ]
+    _check_inputs(found, extents or {})
+    return found
 
 
 def kept_structure(entry: Entry, *, store: Store | str | Path | None = None) -> Structure | None:
@@ -118,11 +125,12 @@ def graph_of(
     *,
     store: Store | str | Path | None = None,
     size: int | Size | None = None,
+    extents: Extents | None = None,
     fresh: bool = False,
     progress: Progress | None = None,
 ) -> Graph:
     """The canonical graph of one model."""
-    structures = structure_of(model, store=store, size=size, fresh=fresh, progress=progress)
+    structures = structure_of(model, store=store, size=size, extents=extents, fresh=fresh, progress=progress)
     if len(structures) > 1:
         raise ModelError(f"{model} names {len(structures)} models.", hint="Name a single model.")
     return structures[0].graph
@@ -136,10 +144,36 @@ def _image_size(size: int | Size | None) -> Size | None:
     return sides
 
 
-def _wanted(entry: Entry, size: Size | None) -> Structure:
+def _check_extents(extents: Extents) -> None:
+    """Refuses shapes that no input has, or for which some framework would allocate more than a machine has."""
+    for name, shape in extents.items():
+        what = f" of {name[:60]}" if name else ""
+        words = "×".join(f"{extent:,}" for extent in shape)
+        if any(extent < 1 for extent in shape) or math.prod(shape) > _MOST_ELEMENTS:
+            raise ModelError(f"The shape {words}{what} has no numbers, or more than {_MOST_ELEMENTS:,}.")
+
+
+def _check_inputs(structures: Iterable[Structure], extents: Extents) -> None:
+    """Refuses a shape that no input of the networks has: one that is not used must not seem so."""
+    graphs = [structure.graph for structure in structures if structure.packed is not None]
+    inputs = [(node.source or node.name, node.shape) for graph in graphs for node in graph.inputs]
+    for name, shape in extents.items():
+        own = [found for other, found in inputs if name in ("", other)]
+        # A canonical graph has axes in an order of its own.
+        if graphs and not any(sorted(found) == sorted(shape) for found in own):
+            known = ", ".join(dict.fromkeys(f"{other[:60]} {_times(found)}" for other, found in inputs))
+            what = f"input {name[:60]!r}" if name else "input"
+            raise ModelError(f"There is no {what} of {_times(shape)}: the inputs at batch 1 are {known}.")
+
+
+def _times(shape: Iterable[int]) -> str:
+    return "×".join(map(str, shape)) or "one number"
+
+
+def _wanted(entry: Entry, size: Size | None, extents: Extents | None = None) -> Structure:
     """The model with its source, or with the reason why it has none."""
     try:
-        source = source_of(entry, size)
+        source = source_of(entry, size, extents)
         _ = source.key  # needs the versions of its packages, which may not be installed
     except ZoolensError as error:
         return Structure(entry, error=str(error))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,7 @@ from zoolens.inventory.zoos.undescribed import undescribed
 from zoolens.inventory.zoos.zoo import Entry, Weights
 
 Size = tuple[int, int]  # height, width
+Extents = Mapping[str, tuple[int, ...]]  # shapes of inputs by name; under "" for every input of that rank
 
 RUNTIME: Final = "graph:"  # before the importer's name
 _PINNED: Final = re.compile(r"([a-z0-9-]+)(?:\[[^\]]*\])?==([^,]+)")
@@ -71,7 +72,10 @@ class Source:
     def dataset(self) -> DatasetRecord:
         size = self.request.size
         name = f"structure at {size[0]}×{size[1]}" if size else "structure"
-        return DatasetRecord(fingerprint(["structure", size]), name, 0, {"size": size})
+        if not self.request.extents:
+            return DatasetRecord(fingerprint(["structure", size]), name, 0, {"size": size})
+        extents = {given: list(shape) for given, shape in sorted(self.request.extents.items())}
+        return DatasetRecord(fingerprint(["structure", size, extents]), name, 0, {"size": size, "extents": extents})
 
     @cached_property
     def stack(self) -> StackRecord:
@@ -145,14 +149,24 @@ def _as_structure(model: Model) -> Model:
     return Entry(FILE_ZOO, manifest, Weights.PRESENT, path.resolve().parent)
 
 
-def source_of(entry: Entry, size: Size | None = None) -> Source:
+def source_of(entry: Entry, size: Size | None = None, extents: Extents | None = None) -> Source:
     """Where the structure of a model comes from; a ZoolensError where there is no way to read it here."""
     size = size or manifest_size(entry.manifest)
+    extents = extents or manifest_extents(entry.manifest)
     for find in (_library, _package_graph, _file):
         source = find(entry, size)
         if source is not None:
-            return source
+            return replace(source, request=replace(source.request, extents=extents)) if extents else source
     raise _unreadable(entry)
+
+
+def manifest_extents(manifest: Manifest) -> Extents:
+    """Shapes at which a text is counted that the manifest describes: every text is as long as it can be."""
+    text = next((given for given in manifest.inputs if given.tokenizer is not None), None)
+    if text is None or text.tokenizer is None:
+        return {}
+    shape = (1, text.tokenizer.max_length)
+    return dict.fromkeys(text.tokenizer.tensors.names.values() or (text.name or "",), shape)
 
 
 def manifest_size(manifest: Manifest) -> Size | None:

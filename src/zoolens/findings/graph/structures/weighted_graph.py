@@ -28,7 +28,7 @@ from zoolens.findings.graph.passes.axis_labels import labels
 from zoolens.findings.graph.passes.canonical import steps
 from zoolens.findings.graph.passes.folded_norms import folded_norms
 from zoolens.findings.graph.structures.export_pool import TIMEOUT, reader
-from zoolens.findings.graph.structures.structure_sources import find_entries, manifest_size
+from zoolens.findings.graph.structures.structure_sources import find_entries, manifest_extents, manifest_size
 from zoolens.inventory.catalog.lookup import Model
 from zoolens.inventory.manifests.locations import resolve_asset
 from zoolens.inventory.manifests.schema import Asset
@@ -38,12 +38,13 @@ _STATE_DICT: Final = "torch-state-dict"
 _SLACK: Final = 1 << 26  # bytes
 
 
-def weighted_graph(model: Model) -> Graph:
-    """The canonical graph of one model (a reference, a path or an entry), with weights; ModelError if it has none."""
+def weighted_graph(model: Model, extents: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
+    """The canonical graph of one model (a reference, a path or an entry), with weights; ModelError if it has none.
+    `extents`: shapes of inputs, which fill in what the file leaves open."""
     entries = find_entries([model])
     if len(entries) != 1:
         raise ModelError(f"{model} names {len(entries)} models.", hint="Name a single model.")
-    return canonical_with_facts(_raw(entries[0]))
+    return canonical_with_facts(_raw(entries[0], extents))
 
 
 def raw_graph(entry: Entry, asset: Asset, extents: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
@@ -96,13 +97,13 @@ def _check_weights(graph: Graph) -> None:
             )
 
 
-def _raw(entry: Entry) -> Graph:
+def _raw(entry: Entry, extents: Mapping[str, tuple[int, ...]] | None) -> Graph:
     """The raw graph from the first asset that is here and can be read; what keeps the others from it is said if none
     is."""
     reasons: list[str] = []
     for asset in _readable(entry):
         try:
-            return raw_graph(entry, asset)
+            return raw_graph(entry, asset, extents or manifest_extents(entry.manifest))
         except AssetError as error:
             reasons.append(str(error))
     if reasons:

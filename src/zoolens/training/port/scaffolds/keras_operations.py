@@ -345,7 +345,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
         "abs", "exp", "log", "sqrt", "rsqrt", "square", "erf", "sin", "cos", "floor", "ceil", "round", "reciprocal",
     )},
     "neg": _unary("-{0}"),
-    **dict.fromkeys(("mean", "sum", "max", "min", "prod"), _reduction),
+    **dict.fromkeys(("mean", "sum", "max", "min", "prod", "argmax", "argmin"), _reduction),
     "concat": _concat,
     "slice": _slice,
     "reshape": _reshape,

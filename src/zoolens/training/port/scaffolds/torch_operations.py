@@ -253,7 +253,8 @@ OPERATIONS: Final[dict[str, Handler]] = {
         "reciprocal",
     )},
     **{op: _reduction(function) for op, function in
-       (("mean", "mean"), ("sum", "sum"), ("max", "amax"), ("min", "amin"), ("prod", "prod"))},
+       (("mean", "mean"), ("sum", "sum"), ("max", "amax"), ("min", "amin"), ("prod", "prod"), ("argmax", "argmax"),
+        ("argmin", "argmin"))},
     "concat": _concat,
     "slice": _slice,
     "reshape": _reshape,

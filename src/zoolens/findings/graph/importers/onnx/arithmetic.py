@@ -188,13 +188,16 @@ def _dtype(call: OnnxCall, position: int) -> str:
 
 
 def _is_whole(call: OnnxCall, live: str) -> bool:
-    """Whether a value surely has no fractions: a comparison, a rounded number, an input of whole numbers."""
+    """Whether a value surely has no fractions: a comparison, a rounded number, a place, an input or a table of whole
+    numbers."""
     node = call.state.node(live)
-    while node.op in ("reshape", "flatten", "transpose", "slice", "expand", "cast", "identity"):
+    while node.op in ("reshape", "flatten", "transpose", "slice", "expand", "cast", "identity", "gather"):
         node = call.state.node(node.inputs[0])
-    given = call.state.specs.get(node.source)
-    whole = given is not None and given.dtype.lstrip("u").startswith(("int", "bool"))
-    return node.op in ("compare", "floor", "ceil", "round") or (node.op == "input" and whole)
+    if node.op not in ("input", "constant"):
+        return node.op in ("compare", "floor", "ceil", "round", "argmax", "argmin")
+    stored = call.state.values.get(node.source)
+    given = stored if isinstance(stored, Constant) else call.state.specs.get(node.source)
+    return given is not None and given.dtype.lstrip("u").startswith(("int", "bool"))
 
 
 def _dropout(call: OnnxCall) -> None:

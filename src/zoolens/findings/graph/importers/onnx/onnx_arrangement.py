@@ -209,6 +209,17 @@ def _reduce(op: str, before: str = "", after: str = "") -> Callable[[OnnxCall], 
     return reduce
 
 
+def _extreme(op: str) -> Callable[[OnnxCall], None]:
+    def find(call: OnnxCall) -> None:
+        if call.get("select_last_index", 0):
+            call.unknown("of the last of equal numbers")
+            return
+        axis = call.axis(call.get("axis", 0), len(call.shape(0)))
+        call.emit(op, (call.live(0),), axes=(axis,), keep=bool(call.get("keepdims", 1)) or None)
+
+    return find
+
+
 ARRANGEMENT: Final[dict[str, Callable[[OnnxCall], None]]] = {
     **dict.fromkeys(SHAPE_CHANGES, _reshape),
     "Transpose": _transpose,
@@ -228,6 +239,8 @@ ARRANGEMENT: Final[dict[str, Callable[[OnnxCall], None]]] = {
     "ReduceMax": _reduce("max"),
     "ReduceMin": _reduce("min"),
     "ReduceProd": _reduce("prod"),
+    "ArgMax": _extreme("argmax"),
+    "ArgMin": _extreme("argmin"),
     "ReduceL1": _reduce("sum", before="abs"),
     "ReduceL2": _reduce("sum", before="square", after="sqrt"),
     "ReduceSumSquare": _reduce("sum", before="square"),

@@ -85,7 +85,7 @@ def translated(file: OnnxGraph, path: Path, request: Request, format_: str = "on
     state.translate = partial(_translate, state)
     state.given = {name: tuple(shape) for name, shape in request.extents.items()}
     for spec in file.inputs:
-        _add_input(state, with_extents(spec, request.extents.get(spec.name)), request.size)
+        _add_input(state, with_extents(spec, request.extents), request.size)
     constants = {name: state.constant(tensor, name) for name, tensor in file.constants.items()}
     state.values.update(constants)
     for name, node in scaled_tables(file).items():

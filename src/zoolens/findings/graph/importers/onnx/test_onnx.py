@@ -237,7 +237,7 @@ def test_unknown_operators_are_named_and_keep_the_files_shape(tmp_path):
         (node("GatherND", ["x", "i"], ["u"]), {"i": (5, 2)}, (5,)),
         (node("TopK", ["x", "k"], ["u", "v"]), {}, (1, 7)),
         (node("OneHot", ["j", "k", "w"], ["u"]), {"j": (3,), "w": (2,)}, (3, 7)),
-        (node("ArgMax", ["x"], ["u"], axis=1, keepdims=0), {}, (1,)),
+        (node("ArgMax", ["x"], ["u"], axis=1, keepdims=0, select_last_index=1), {}, (1,)),
         (node("CumSum", ["x", "k1"], ["u"]), {}, (1, 512)),
         (node("Einsum", ["x", "x", "m"], ["u"], equation="ij,ij,jk->ki"), {"m": (512, 9)}, (9, 1)),
         (node("And", ["a", "b"], ["u"]), {"a": (1, 4), "b": (3, 1)}, (3, 4)),
@@ -468,6 +468,29 @@ def test_a_free_image_size_is_asked_for(tmp_path):
     with pytest.raises(ModelError, match=r"leaves 2 of its extents open \(1×3×\?×\?\).* such as --size 224."):
         load(path)
     assert load(path, size=(12, 14)).inputs[0].shape == (1, 3, 12, 14)
+
+
+def test_a_free_length_is_asked_for_and_taken_for_one_input_or_all(tmp_path):
+    inputs = [("ids", INT64, ["n", "t"]), ("mask", INT64, ["n", "t"])]
+    path = made(tmp_path, [node("Mul", ["ids", "mask"], ["y"])], inputs, ["y"])
+    with pytest.raises(ModelError, match=r"'ids' leaves 1 of its extents open \(1×\?\).* --shape ids=1x128"):
+        load(path)
+    for extents in ({"": (1, 7)}, {"ids": (1, 7), "mask": (1, 7)}):
+        assert [given.shape for given in load(path, extents=extents).inputs] == [(1, 7), (1, 7)]
+
+
+def test_the_largest_place_of_a_map_and_a_cast_of_places_are_understood(tmp_path):
+    codes = {"codes": np.arange(12, dtype=np.uint8).reshape(3, 4)}
+    nodes = [
+        node("ArgMax", ["x"], ["classes"], axis=1, keepdims=0),
+        node("Gather", ["codes", "classes"], ["chosen"]),
+        node("Cast", ["chosen"], ["wide"], to=INT64),
+        node("Cast", ["wide"], ["y"], to=FLOAT),
+    ]
+    path = made(tmp_path, nodes, [("x", FLOAT, ["n", 3, 5, 6])], ["y"], codes)
+    x = np.random.default_rng(0).normal(size=(1, 3, 5, 6)).astype(np.float32)
+    graph = agrees_with_onnxruntime(path, x, 0)
+    assert not graph.unknown
 
 
 def test_a_batch_that_the_file_fixes_becomes_one(tmp_path):

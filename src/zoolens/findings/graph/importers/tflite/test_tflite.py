@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from zoolens.base.errors import ModelError
 from zoolens.conftest import ASSETS
+from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.tflite.operator_names import operator_name
 from zoolens.findings.graph.importers.tflite.tflite_import import TFLITE, _check
@@ -115,6 +116,16 @@ def test_anchors_of_boxes_are_no_parameters():
     graph = load(ASSETS / "tasks" / "detection" / "models" / "ssd_mobilenet_v1_coco_300_uint8.tflite")
     (postprocess,) = graph.unknown
     assert not postprocess.parameters  # 1,917 anchors
+    assert postprocess.get("macs") == 0  # it sorts and selects, which multiplies no matrices
+    spent = cost(canonical(graph))
+    assert (spent.macs_whole, spent.whole) == (True, False)
+
+
+@needs_assets
+def test_a_segmenter_that_answers_with_places_is_understood():
+    graph = load(ASSETS / "tasks" / "segmentation" / "models" / "deeplabv3_mnv2_dm05_pascal_quant.tflite")
+    assert not graph.unknown
+    assert canonical(graph).by_name[canonical(graph).outputs[0]].op == "argmax"
 
 
 def test_unknown_operators_have_names():

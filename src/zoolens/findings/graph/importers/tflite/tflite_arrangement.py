@@ -217,6 +217,17 @@ def _reduce(op: str) -> Callable[[TfliteCall], None]:
     return reduce
 
 
+def _extreme(op: str) -> Callable[[TfliteCall], None]:
+    def find(call: TfliteCall) -> None:
+        axes = call.whole(1)
+        if axes is None or len(axes) != 1:
+            call.unknown("along an axis that is computed")
+        else:
+            call.emit(op, (call.live(0),), axes=(call.axis(axes[0], len(call.shape(0))),))
+
+    return find
+
+
 def _shape(call: TfliteCall) -> None:
     call.fold(np.asarray(call.shape(0), np.int32))
 
@@ -279,4 +290,6 @@ ARRANGEMENT: Final[dict[str, Callable[[TfliteCall], None]]] = {
     "REDUCE_MAX": _reduce("max"),
     "REDUCE_MIN": _reduce("min"),
     "REDUCE_PROD": _reduce("prod"),
+    "ARG_MAX": _extreme("argmax"),
+    "ARG_MIN": _extreme("argmin"),
 }

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.importer import Importer, Request, counted, model_path
-from zoolens.findings.graph.importers.input_shapes import fixed_batch, image_axes, sized
+from zoolens.findings.graph.importers.input_shapes import fixed_batch, image_axes, sized, with_extents
 from zoolens.findings.graph.importers.quantised_relu import settle
 from zoolens.findings.graph.importers.tflite.tflite_arrangement import ARRANGEMENT, folded
 from zoolens.findings.graph.importers.tflite.tflite_layers import LAYERS
@@ -28,7 +28,7 @@ def load(request: Request) -> Graph:
     _check(file)
     state = _opened(file, path.stem, weights=request.weights)
     for index in file.inputs:
-        _add_input(state, index, request.size)
+        _add_input(state, index, request)
     for index, tensor in enumerate(file.tensors):
         if tensor.constant:
             state.values.setdefault(str(index), constant(state, index))
@@ -66,11 +66,12 @@ def _opened(file: TfliteGraph, name: str, *, weights: bool) -> TfliteTranslation
     return TfliteTranslation(builder, uses, batch, tensors=file.tensors, labels=labels)
 
 
-def _add_input(state: TfliteTranslation, index: int, size: tuple[int, int] | None) -> None:
+def _add_input(state: TfliteTranslation, index: int, request: Request) -> None:
     tensor = state.tensors[index]
     free = tensor.free or (False,) * len(tensor.shape)
     shape = tuple(None if open_ else extent for extent, open_ in zip(tensor.shape, free, strict=False))
-    fixed = sized(TensorSpec(state.labels[index], shape, tensor.dtype), size)
+    spec = TensorSpec(state.labels[index], shape, tensor.dtype)
+    fixed = sized(with_extents(spec, request.extents), request.size)
     state.original &= fixed[1:] == tensor.shape[1:]
     axes = image_axes(shape)
     state.values[str(index)] = state.add("input", (), fixed, source=state.labels[index], axes=axes)

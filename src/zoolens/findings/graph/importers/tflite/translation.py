@@ -16,6 +16,13 @@ from zoolens.findings.graph.importers.tflite.operator_names import operator_name
 from zoolens.findings.graph.ir.model import Array, Shape, check_shape
 from zoolens.inventory.runtimes.litert.tflite_file import TfliteOperator, TfliteTensor
 
+# Operators without a place in the vocabulary that are known to multiply no matrices: they sort, select, look up.
+_COSTLESS: Final = frozenset(
+    {"custom:TFLite_Detection_PostProcess", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TOPK_V2", "WHERE",
+     "UNIQUE", "ONE_HOT", "RANGE", "CUMSUM", "SCATTER_ND", "GATHER_ND", "SPARSE_TO_DENSE", "REVERSE_SEQUENCE",
+     "REVERSE_V2", "RANK", "ZEROS_LIKE", "SEGMENT_SUM", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT",
+     "HASHTABLE_SIZE", "HASHTABLE_LOOKUP", "MATRIX_DIAG", "MATRIX_SET_DIAG", "BUCKETIZE"}
+)  # fmt: skip
 _FUSED: Final = {1: "relu", 3: "relu6", 4: "tanh"}
 
 
@@ -46,6 +53,9 @@ class TfliteCall(translation.OperatorCall):
         if self.state.batch and tensor.shape:
             return (1, *tensor.shape[1:])
         return tensor.shape
+
+    def known_macs(self) -> int | None:
+        return 0 if self.kind in _COSTLESS else None
 
     # --- options, by slot of the operator's own table
 

@@ -160,7 +160,7 @@ def reduction(op: str) -> Lowering:
     def lower(call: TorchCall) -> Any:
         if isinstance(call.result, tuple):  # values and their places: the places are made only if somebody uses them
             value = call.add(op, call.value("self"), shape=call.result[0].shape, **_reduced(call))
-            return [value, call.add("unknown", call.value("self"), shape=call.result[1].shape, source_op="aten.argmax")]
+            return [value, call.add(f"arg{op}", call.value("self"), shape=call.result[1].shape, **_reduced(call))]
         return call.add(op, call.value("self"), **_reduced(call))
 
     return lower
@@ -168,6 +168,17 @@ def reduction(op: str) -> Lowering:
 
 def _reduced(call: TorchCall) -> dict[str, Any]:
     return {"axes": axes_of(call, call["self"].dim()), "keep": True if call.get("keepdim") else None}
+
+
+def extreme(op: str) -> Lowering:
+    """Lowers torch.argmax and torch.argmin; without an axis they count places of the flattened tensor."""
+
+    def lower(call: TorchCall) -> Any:
+        if call.get("dim") is None:
+            return call.unknown(" of all numbers")
+        return call.add(op, call.value("self"), **_reduced(call))
+
+    return lower
 
 
 def max_or_min(op: str, elementwise: str) -> Lowering:
@@ -296,6 +307,8 @@ ARITHMETIC: Final[dict[str, Lowering]] = {
     "mean": reduction("mean"),
     "sum": reduction("sum"),
     "prod": reduction("prod"),
+    "argmax": extreme("argmax"),
+    "argmin": extreme("argmin"),
     "amax": reduction("max"),
     "amin": reduction("min"),
     "max": max_or_min("max", "maximum"),
