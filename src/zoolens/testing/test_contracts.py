@@ -40,6 +40,7 @@ from zoolens.inventory.datasets.squad import open_squad
 from zoolens.inventory.datasets.tagged import open_tagged
 from zoolens.inventory.datasets.texts import open_texts
 from zoolens.inventory.datasets.voc import open_voc
+from zoolens.inventory.datasets.yolo import open_yolo
 from zoolens.testing import models
 from zoolens.testing.counter_contract import CounterContract
 from zoolens.testing.dataset_contract import DatasetContract
@@ -206,6 +207,19 @@ def squad(folder: Path, answer: str = "1") -> Dataset:
     return open_squad(str(folder / "dev.json"))
 
 
+def yolo(folder: Path, wider: int = 0) -> Dataset:
+    for name in ("images", "labels"):
+        (folder / name).mkdir()
+    for number, image in enumerate(IMAGES):
+        Image.fromarray(image).save(folder / "images" / f"{number}.png")
+        lines = [
+            f"{number % 2} {(left + width / 2) / 6} {(top + height / 2) / 6} {width / 6} {height / 6}\n"
+            for left, top, width, height in boxes_of(number, wider)
+        ]
+        (folder / "labels" / f"{number}.txt").write_text("".join(lines))
+    return open_yolo(str(folder), classes="dog,cat")
+
+
 def _png(image) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(image).save(stream, "png")
@@ -227,6 +241,7 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "voc": voc,
     "tagged": tagged,
     "squad": squad,
+    "yolo": yolo,
 }
 # Those whose truth is no class, with one truth changed.
 CHANGED: dict[str, Callable[[Path], Dataset]] = {
@@ -235,6 +250,7 @@ CHANGED: dict[str, Callable[[Path], Dataset]] = {
     "voc": lambda folder: voc(folder, wider=1),
     "tagged": lambda folder: tagged(folder, tag="B-Y"),
     "squad": lambda folder: squad(folder, answer="1 2"),
+    "yolo": lambda folder: yolo(folder, wider=1),
 }
 for name, opened in DATASETS.items():
     title = f"TestDataset{name.title()}"

@@ -18,6 +18,7 @@ from PIL import Image
 
 from zoolens.base.errors import DatasetError
 from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.datasets.decoders.decoder import TURNING
 from zoolens.inventory.datasets.images import FORMATS
 from zoolens.inventory.manifests.schema import Input
 from zoolens.inventory.manifests.schema_steps import Normalize
@@ -28,7 +29,6 @@ COPIES: Final = "copies"  # in run.resolved: what `said_of_copies` says
 _COMPARED: Final = 1000  # inputs with equal answers that are read again
 _LOOKED_AT: Final = 16  # samples, spread over the data
 _ORIENTATION: Final = 0x0112  # the EXIF tag; 1 means that nothing is to be done
-_TURNS: Final = ("opencv",)  # decoders that do as it says
 _BRIGHTEST: Final = 255
 _UNIT_RANGE: Final = (0.9, 2.1)  # what scales for bytes make of 255: 1/255, 1/256, 1/127.5 and 1/128
 _BYTE_DEVIATIONS: Final = (20, 260)  # standard deviations of bytes that are not scaled: 57.4, 127.5, 255
@@ -94,7 +94,7 @@ def taken_for_real(spec: Input, tensor: TensorSpec, dataset: Dataset) -> str | N
 
 def turned_pictures(spec: Input, dataset: Dataset) -> str | None:
     """What to say where pictures are to be turned by their EXIF data and the declared decoder does not turn them."""
-    if spec.modality != "image" or spec.decoder in _TURNS or not dataset.encoded or not len(dataset):
+    if spec.modality != "image" or spec.decoder in TURNING or not dataset.encoded or not len(dataset):
         return None
     places = _places(dataset)
     turned = sum(_is_turned(dataset.read_encoded(place)) for place in places)

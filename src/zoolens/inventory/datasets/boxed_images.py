@@ -81,7 +81,7 @@ class BoxedImages(ImageFolder):
         sizes: NDArray[np.int64],
         *,
         name: str,
-        classes: tuple[str, ...],
+        classes: tuple[str, ...] | None,
         notes: tuple[str, ...] = (),
     ) -> None:
         super().__init__(entries, name=name, classes=classes, notes=notes)

@@ -10,7 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -28,9 +28,10 @@ from zoolens.inventory.datasets.boxed_images import (
     sorted_by_image,
 )
 from zoolens.inventory.datasets.dataset import UNLABELLED
-from zoolens.inventory.datasets.imagefolder import ImageFolder, images_under
+from zoolens.inventory.datasets.imagefolder import ImageFolder
 from zoolens.inventory.datasets.json_arrays import array_elements
 from zoolens.inventory.datasets.labelled_files import Entry, readable
+from zoolens.inventory.datasets.picture_names import locate_pictures, name_parts
 
 _PARTS: Final = ("images", "annotations", "categories")
 _IMAGES: Final = "images"  # usual name of a folder
@@ -75,7 +76,7 @@ class Annotations:
         if key in self.image_ids:
             raise DatasetError(f"{self.path} has two images with the id {key[:80]!r}.", hint="Ids tell images apart.")
         name = image.get("file_name")
-        if not isinstance(name, str) or not _parts(name) or "\0" in name:
+        if not isinstance(name, str) or not name_parts(name) or "\0" in name:
             raise self._wrong("Image", len(self.names), image, "has no file_name.", "Which picture is meant?")
         self.image_ids[key] = len(self.names)
         self.names.append(name)
@@ -147,7 +148,7 @@ def open_coco(location: str, *, images: str | None = None, missing: str = "refus
     path = _annotation_file(Path(location).expanduser())
     found = _read(path)
     root = _given_folder(path, images) if images is not None else _folder_of_images(path, found.names)
-    files, shortened = _locate(found, root)
+    files, shortened = locate_pictures(found.names, root)
     kept = [number for number, file in enumerate(files) if file is not None]
     if len(kept) < len(files) and (missing == "refuse" or not kept):
         raise _absent(found, files, root)
@@ -286,7 +287,7 @@ def _folder_of_images(path: Path, names: Sequence[str]) -> Path:
     around = [path.parent, path.parent.parent] if path.parent.name == "annotations" else [path.parent]
     words = [word for word in re.split(r"[_.\-]+", path.stem) if word]
     named = [folder / word for word in words[::-1] for base in around for folder in (base, base / _IMAGES)]
-    first = _parts(names[0])
+    first = name_parts(names[0])
     for folder in named:
         if folder.is_dir() and _holds(folder, first):
             return folder
@@ -312,28 +313,8 @@ def _folders(base: Path) -> Iterator[Path]:
         yield from sorted(path for path in base.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def _parts(name: str) -> tuple[str, ...]:
-    """The folders and the file of a name, which may be a path on another machine."""
-    parts = PurePosixPath(name.replace("\\", "/")).parts
-    return tuple(part for part in parts if part not in ("/", ".", ".."))
-
-
 def _holds(folder: Path, parts: tuple[str, ...]) -> bool:
     return any(is_file(folder.joinpath(*parts[start:])) for start in range(len(parts)))
-
-
-def _locate(found: Annotations, root: Path) -> tuple[list[str | None], int]:
-    """The place of each image below `root`, None where it is not there; and how many were found by a part of their
-    name alone. Only files that a walk through the folder met are found, so that no name leads out of it."""
-    there = {path.relative_to(root).as_posix() for path in images_under(root)}
-    files: list[str | None] = []
-    shortened = 0
-    for name in found.names:
-        parts = _parts(name)
-        fitting = next((start for start in range(len(parts)) if "/".join(parts[start:]) in there), None)
-        files.append(None if fitting is None else "/".join(parts[fitting:]))
-        shortened += bool(fitting)
-    return files, shortened
 
 
 def _absent(found: Annotations, files: Sequence[str | None], root: Path) -> DatasetError:

@@ -25,6 +25,8 @@ OTHER_SUFFIXES: Final = frozenset(
 MAX_PIXELS: Final = 1 << 26  # 8192 × 8192: a file of a few kilobytes may claim far more and fill the memory
 MAX_ENCODED: Final = 1 << 28  # bytes that are read at once for a library that cannot read from the file itself
 _BRIGHTEST: Final = 255
+_ORIENTATION: Final = 0x0112  # of EXIF
+_LYING: Final = frozenset({5, 6, 7, 8})  # orientations that exchange width and height
 _WIDE: Final = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N", "F"})  # modes of one channel with more than 8 bits
 _GREY: Final = frozenset({"1", "L", "LA", "La"}) | _WIDE
 _NUMBERS: Final = frozenset({"1", "L", "P", "I", "I;16", "I;16B", "I;16L"})  # modes of PNG whose pixels are numbers
@@ -56,10 +58,11 @@ def decode_image(
         return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
 
 
-def image_size(source: str | bytes, name: str) -> tuple[int, int]:
-    """Height and width, as the file's header says them."""
+def image_size(source: str | bytes, name: str, *, turned: bool = False) -> tuple[int, int]:
+    """Height and width, as the file's header says them. `turned`: after the picture was turned by its EXIF data."""
     with _said_of(name), _stream(source) as stream, _open(stream) as image:
-        return image.height, image.width
+        lying = turned and image.getexif().get(_ORIENTATION, 1) in _LYING
+        return (image.width, image.height) if lying else (image.height, image.width)
 
 
 def decode_mask(source: str | bytes, name: str) -> NDArray[Any]:

@@ -24,6 +24,7 @@ BUILT_IN: Final = {
     "voc": "zoolens.inventory.datasets.voc:open_voc",
     "tagged": "zoolens.inventory.datasets.tagged:open_tagged",
     "squad": "zoolens.inventory.datasets.squad:open_squad",
+    "yolo": "zoolens.inventory.datasets.yolo:open_yolo",
 }
 
 

@@ -32,6 +32,15 @@ from zoolens.inventory.datasets.text_tables import SUFFIXES as TEXT_SUFFIXES
 
 Data = str | Path | Dataset  # as users name it, or opened
 
+# Files that only their name tells apart.
+_BY_SUFFIX: Final = {
+    ".json": "coco",
+    ".yaml": "yolo",
+    ".yml": "yolo",
+    **dict.fromkeys(SOUND_SUFFIXES, "sounds"),
+    **dict.fromkeys(TAGGED_SUFFIXES, "tagged"),
+    **dict.fromkeys(TEXT_SUFFIXES, "text"),
+}
 _IDX_START: Final = b"\0\0\x08"
 _GZIP_START: Final = b"\x1f\x8b"
 
@@ -187,6 +196,8 @@ def _kind_with_boxes(folder: Path, names: Sequence[str]) -> str | None:
         return "coco"
     if "Annotations" in names and any(name in names for name in ("JPEGImages", "ImageSets")):
         return "voc"
+    if "data.yaml" in names or {"images", "labels"} <= set(names):
+        return "yolo"
     return None
 
 
@@ -214,14 +225,7 @@ def _kind_of_file(path: Path) -> str | None:
         return "idx"
     if zipfile.is_zipfile(path):
         return "npz"
-    suffix = path.suffix.lower()
-    if suffix == ".json":
-        return "coco"
-    if suffix in SOUND_SUFFIXES:
-        return "sounds"
-    if suffix in TAGGED_SUFFIXES:
-        return "tagged"
-    return "text" if suffix in TEXT_SUFFIXES else None
+    return _BY_SUFFIX.get(path.suffix.lower())
 
 
 def _short(spec: str | Path) -> str:

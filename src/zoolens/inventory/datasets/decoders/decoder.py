@@ -35,6 +35,7 @@ _LIBRARIES: Final = {
     ),
     "tensorflow": Library("TensorFlow", "tensorflow", ("tensorflow", "tensorflow-cpu"), "tensorflow", tensorflow.load),
 }
+TURNING: Final = frozenset({"opencv"})  # decoders that turn pictures as their EXIF data say
 DECODERS: Final = (DEFAULT_DECODER, *_LIBRARIES)
 
 
