@@ -31,6 +31,16 @@ export interface AuditSummary {
   severities: (SeverityCount)[];
 }
 
+/** A box in pixels of the image. */
+export interface BoxItem {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+  name: string;
+  score: number | null;
+}
+
 /** What there is to choose from, and the answer of a query over it. */
 export interface ChoiceAnswer {
   query: string;
@@ -119,6 +129,8 @@ export interface ClassList {
   reason: string;
   /** Whether the scores of the answers were kept, so that inputs can be sorted by them. */
   scored: boolean;
+  /** Whether the answers are no classes, and each of them has a score of its own that inputs can be sorted by. */
+  judged: boolean;
   total: number;
   rows: (ClassItem)[];
 }
@@ -273,6 +285,16 @@ export interface DivergenceFacts {
   layers: WordTable;
 }
 
+/** What is drawn on an input, or of it. */
+export interface DrawnItem {
+  boxes: (BoxItem)[];
+  /** How many boxes there are beside those. */
+  more_boxes: number;
+  words: (WordItem)[];
+  /** Whether there is a map of classes at /runs/{run}/drawings/{index}. */
+  overlay: boolean;
+}
+
 export interface EvaluateJob {
   models: (string)[];
   data?: string;
@@ -404,6 +426,9 @@ export interface InputItem {
   words: string;
   /** Whether there is a picture at /runs/{run}/inputs/{index}. */
   picture: boolean;
+  /** `width` and `height` are those of the image in its own pixels, in which boxes are given; 0: it is none. */
+  width: number;
+  height: number;
 }
 
 export type InputState = "ready" | "opening" | "unavailable";
@@ -815,6 +840,10 @@ export interface PredictedAnswer {
   right: boolean | null;
   /** The classes with the highest scores, as far as they were kept. */
   best: (ScoredClass)[];
+  /** How right the answer is, between 0 and 1, of a task whose truth is no class; null: not known. */
+  judged: number | null;
+  judged_words: string;
+  drawn: DrawnItem | null;
 }
 
 /** One input. */
@@ -831,6 +860,9 @@ export interface PredictionItem {
   label_words: string;
   /** The agreement with the other run, between 0 and 1. */
   agreement: number | null;
+  agreement_words: string;
+  /** What is right, where that can be drawn. */
+  right: DrawnItem | null;
 }
 
 /** `total` inputs are listed, of `inputs` that were answered; `unknown` of them stand last, because what they are sorted by is not known. */
@@ -1322,6 +1354,12 @@ export interface WatchedServer {
 export interface WordColumn {
   title: string;
   number: boolean;
+}
+
+/** A word and its tag; an empty tag says nothing of the word. */
+export interface WordItem {
+  word: string;
+  tag: string;
 }
 
 /** A table whose cells are words. */

@@ -1,8 +1,8 @@
 // The inputs of a run, or of two runs side by side: each with its image, its label and what was answered.
-import type { InputItem, PredictedAnswer, PredictionItem } from "../answers";
+import type { DrawnItem, InputItem, PredictedAnswer, PredictionItem } from "../answers";
 import { useAnswer } from "../api";
 import { setQuery, useRoute } from "../router";
-import { InputPicture, NotShown, useInputs } from "./inputs";
+import { Drawn, InputPicture, NotShown, TaggedWords, useInputs } from "./inputs";
 import { Part, useOffset } from "./listing";
 import { ErrorState, Loading, useLate } from "./states";
 
@@ -33,6 +33,16 @@ const ORDERS_OF_BOTH: Record<string, string> = {
   "least sure": "A is least sure",
   index: "place in the data",
 };
+/** Of answers that are no classes, such as boxes: how right each of them is, is a number. */
+const ORDERS_OF_JUDGED: Record<string, string> = {
+  loss: "score, the lowest first",
+  index: "place in the data",
+};
+const ORDERS_OF_JUDGED_PAIRS: Record<string, string> = {
+  disagreement: "agreement, the lowest first",
+  loss: "score of A, the lowest first",
+  index: "place in the data",
+};
 const OF_LABELS = ["right", "wrong", "loss"]; // nobody knows them without labels
 const OF_SCORES = ["loss", "surest", "least sure"]; // nor these without scores
 
@@ -48,16 +58,16 @@ export function Gallery({ run, other }: GalleryProps) {
   const classes = useAnswer("/runs/{run}/classes", { run });
   if (classes.error) return <ErrorState error={classes.error} again={classes.again} />;
   if (!classes.answer) return <Loading what="Reading the answers" />;
-  const { rows, scored } = classes.answer;
-  const labelled = rows.some((row) => row.inputs > 0);
-  const alone = !scored ? "index" : labelled ? "loss" : "surest";
+  const { rows, scored, judged } = classes.answer;
+  const labelled = judged || rows.some((row) => row.inputs > 0);
+  const alone = judged ? "loss" : !scored ? "index" : labelled ? "loss" : "surest";
   const usual = { shown: other ? "disagreeing" : "all", order: other ? "disagreement" : alone };
   const asked = (name: string, initial: string) => query.get(name) ?? initial;
   const shown = asked("shown", usual.shown);
   const order = asked("order", usual.order);
   const offered = (names: Record<string, string>) =>
     Object.entries(names).filter(
-      ([name]) => (labelled || !OF_LABELS.includes(name)) && (scored || !OF_SCORES.includes(name)),
+      ([name]) => (labelled || !OF_LABELS.includes(name)) && (scored || judged || !OF_SCORES.includes(name)),
     );
   const choice = (title: string, name: string, value: string, initial: string, names: Record<string, string>) => (
     <label class="sorting">
@@ -93,8 +103,14 @@ export function Gallery({ run, other }: GalleryProps) {
     <>
       <div class="bar">
         {choice("Show", "shown", shown, usual.shown, other ? SHOWN_OF_BOTH : SHOWN)}
-        {choice("Sort by", "order", order, usual.order, other ? ORDERS_OF_BOTH : ORDERS)}
-        {labelled && ofClass("Label", "label", rows.filter((row) => row.inputs > 0))}
+        {choice(
+          "Sort by",
+          "order",
+          order,
+          usual.order,
+          judged ? (other ? ORDERS_OF_JUDGED_PAIRS : ORDERS_OF_JUDGED) : other ? ORDERS_OF_BOTH : ORDERS,
+        )}
+        {!judged && labelled && ofClass("Label", "label", rows.filter((row) => row.inputs > 0))}
         {ofClass(other ? "A answers" : "Answer", "answer", rows.filter((row) => row.answered > 0))}
       </div>
       <Inputs run={run} other={other} shown={shown} order={order} />
@@ -145,7 +161,7 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
       >
         <ul class={late ? "gallery late" : "gallery"} aria-label={other ? "Answers of both runs" : "Inputs"} aria-busy={loading}>
           {page.rows.map((row) => (
-            <Card key={row.index} run={run} row={row} seen={pictures.items.get(row.index)} both={Boolean(other)} />
+            <Card key={row.index} run={run} other={other} row={row} seen={pictures.items.get(row.index)} />
           ))}
         </ul>
       </Part>
@@ -153,10 +169,23 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
   );
 }
 
-function Card({ run, row, seen, both }: { run: string; row: PredictionItem; seen?: InputItem; both: boolean }) {
+interface CardProps {
+  run: string;
+  other?: string;
+  row: PredictionItem;
+  seen?: InputItem;
+}
+
+function Card({ run, other, row, seen }: CardProps) {
+  const both = Boolean(other);
+  const drawn = row.ours.drawn !== null || row.right !== null;
   return (
     <li class="input">
-      <InputPicture path="/runs/{run}/inputs/{index}" subject={{ run }} seen={seen} name={row.input} />
+      {drawn ? (
+        <Drawings run={run} other={other} row={row} seen={seen} />
+      ) : (
+        <InputPicture path="/runs/{run}/inputs/{index}" subject={{ run }} seen={seen} name={row.input} />
+      )}
       <p class="dim">
         Input <bdi>{row.input}</bdi>
         {seen && seen.name !== "" && seen.name !== row.input && (
@@ -165,16 +194,18 @@ function Card({ run, row, seen, both }: { run: string; row: PredictionItem; seen
           </>
         )}
       </p>
-      <p>
-        Label:{" "}
-        {row.label === null ? (
-          <span class="dim">not known</span>
-        ) : (
-          <b>
-            <bdi>{row.truth || row.label}</bdi>
-          </b>
-        )}
-      </p>
+      {row.right === null && (
+        <p>
+          Label:{" "}
+          {row.label === null ? (
+            <span class="dim">not known</span>
+          ) : (
+            <b>
+              <bdi>{row.truth || row.label}</bdi>
+            </b>
+          )}
+        </p>
+      )}
       {row.label_words && !row.ours.best.some((scored) => scored.number === row.label) && (
         <p class="dim">
           {both ? "A gives" : "It gives"} {row.label_words} to the label
@@ -182,7 +213,34 @@ function Card({ run, row, seen, both }: { run: string; row: PredictionItem; seen
       )}
       <Said letter={both ? "A" : ""} answer={row.ours} />
       {row.theirs && <Said letter="B" answer={row.theirs} />}
+      {both && drawn && row.agreement_words && <p class="dim">The two agree by {row.agreement_words}</p>}
     </li>
+  );
+}
+
+/** What is right and what each run answered, each drawn on the input. */
+function Drawings({ run, other, row, seen }: CardProps) {
+  const sides: [string, string, DrawnItem | null, boolean][] = [
+    ["What is right", run, row.right, true],
+    [other ? "A" : "Answer", run, row.ours.drawn, false],
+    ["B", other ?? "", row.theirs?.drawn ?? null, false],
+  ];
+  return (
+    <div class="drawings">
+      {sides.map(
+        ([title, whose, item, truth]) =>
+          item && (
+            <figure>
+              <Drawn run={run} whose={whose} seen={seen} item={item} name={row.input} truth={truth} />
+              <TaggedWords item={item} />
+              <figcaption class="dim">
+                {title}
+                {item.more_boxes > 0 && `, ${item.more_boxes.toLocaleString("en")} more boxes`}
+              </figcaption>
+            </figure>
+          ),
+      )}
+    </div>
   );
 }
 
@@ -194,6 +252,7 @@ function Said({ letter, answer }: { letter: string; answer: PredictedAnswer }) {
         {letter && <b class="side-letter">{letter} </b>}
         {answer.best.length === 0 && <bdi>{answer.words}</bdi>}{" "}
         {mark && <span class={mark}>{mark === "right" ? "✓ right" : "✗ wrong"}</span>}
+        {answer.judged_words && <span class="dim">score {answer.judged_words}</span>}
       </span>
       {answer.best.length > 0 && (
         <ol>

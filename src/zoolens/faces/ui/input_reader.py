@@ -58,6 +58,9 @@ class ShownInput:
     words: str
     # None where it is no image
     png: bytes | None
+    # Of the image in its own pixels, of which the picture may have fewer
+    width: int = 0
+    height: int = 0
 
 
 @dataclass(frozen=True)
@@ -284,4 +287,5 @@ def _shown(about: Mapping[str, Any], pictures: Mapping[str, Any]) -> ShownInput:
     png = sent.tobytes()
     if not png.startswith(_PNG) or len(png) > _LARGEST:
         raise ValueError("something that is not a picture")
-    return ShownInput(index, name, words, png)
+    width, height = (int(extent) for extent in about.get("size", (0, 0)))
+    return ShownInput(index, name, words, png, width, height)

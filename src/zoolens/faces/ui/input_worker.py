@@ -70,7 +70,7 @@ class _Inputs:
         except DatasetError as error:
             return {"index": index, "name": "", "words": error.message}, None
         content = None if picture.png is None else np.frombuffer(picture.png, np.uint8)
-        return {"index": index, "name": sample.id, "words": picture.words}, content
+        return {"index": index, "name": sample.id, "words": picture.words, "size": list(picture.size)}, content
 
 
 def files_digest(place: Path | None) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ from zoolens.findings.comparisons.behaviour import check_paired, pair_answers
 from zoolens.findings.comparisons.signatures import Signature, known_score, signature_in_data_order
 from zoolens.findings.measure.class_order import other_class_names
 from zoolens.findings.measure.metrics.calibration import BINS, confidence_bins
-from zoolens.inventory.tasks.task import task_named
+from zoolens.inventory.tasks.drawing import Drawing
+from zoolens.inventory.tasks.task import taken_answers, task_named
 
 BEST: Final = 3  # classes of an answer that are told with their scores
 SIGNATURES_KEPT: Final = 4  # in memory: about 5 MB each for 50,000 inputs of a classifier
@@ -40,7 +41,7 @@ class AnswerOrder(StrEnum):
     INDEX = "index"  # as in the dataset
     SUREST = "surest"  # the highest score of the answer
     LEAST_SURE = "least sure"
-    LOSS = "loss"  # the lowest probability of the true class
+    LOSS = "loss"  # the lowest probability of the true class; of other tasks the lowest score of the answer
     DISAGREEMENT = "disagreement"  # the other run answers otherwise, those first of which both are surest
 
 
@@ -87,6 +88,8 @@ class SideAnswer:
     score: float | None  # of that class; None: unknown
     right: bool | None  # None: unknown
     best: tuple[RankedClass, ...] = ()  # the classes with the highest scores, as far as they were kept
+    judged: float | None = None  # how right the answer is, between 0 and 1, of a task whose truth is no class
+    drawing: Drawing | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class AnswerRow:
     theirs: SideAnswer | None
     label_score: float | None  # probability that the run gave to the true class
     agreement: float | None  # between 0 and 1; None without another run
+    truth_drawing: Drawing | None = None  # what is right
 
 
 @dataclass(frozen=True)
@@ -221,7 +225,7 @@ def _listed(ours: Signature, agreement: Floats | None, shown: AnswersShown) -> M
     if not ours.labelled:
         raise ZoolensError("The dataset has no labels, so the accuracy is unknown.", hint="List all answers.")
     right = _right(ours)
-    return np.asarray((ours.labels != _NONE) & (right if shown is AnswersShown.RIGHT else ~right), np.bool_)
+    return np.asarray(ours.known & (right if shown is AnswersShown.RIGHT else ~right), np.bool_)
 
 
 def _within(ours: Signature, within: AnswersWithin) -> Mask:
@@ -262,7 +266,7 @@ def _sort_key(ours: Signature, theirs: Signature | None, agreement: Floats | Non
     key = {
         AnswerOrder.SUREST: lambda: -_confidence(ours),
         AnswerOrder.LEAST_SURE: lambda: _confidence(ours),
-        AnswerOrder.LOSS: lambda: ours.label_score.astype(np.float64),
+        AnswerOrder.LOSS: lambda: _rightness(ours),
     }[order]()
     if np.isnan(key).all() and len(key):
         raise ZoolensError(
@@ -270,6 +274,14 @@ def _sort_key(ours: Signature, theirs: Signature | None, agreement: Floats | Non
             hint="Sort by index, or evaluate the model with `zoolens eval`, which keeps scores.",
         )
     return key
+
+
+def _rightness(signature: Signature) -> Floats:
+    """The probability of the true class; of a task whose truth is no class, how right each answer is."""
+    if task_named(signature.main.task).truth is None:
+        return signature.label_score.astype(np.float64)
+    scores = signature.scores
+    return np.full(len(signature), np.nan) if scores is None else np.where(signature.known, scores, np.nan)
 
 
 def _confidence(signature: Signature) -> Floats:
@@ -288,7 +300,35 @@ def _row(ours: Signature, theirs: Signature | None, agreement: Floats | None, pl
         theirs=None if theirs is None else _side(theirs, place),
         label_score=known_score(ours.label_score[place]),
         agreement=None if agreement is None else float(agreement[place]),
+        truth_drawing=_truth_drawing(ours, place),
     )
+
+
+def _truth_drawing(signature: Signature, place: int) -> Drawing | None:
+    if not signature.main.truths or not signature.known[place]:
+        return None
+    return task_named(signature.main.task).drawing(signature.main, place, signature.classes, truth=True)
+
+
+def drawn_classes(reader: AnswerReader, run: Run, place: int, *, truth: bool) -> NDArray[Any] | None:
+    """The map of classes that a run answered to one input, or that is right; None: there is none."""
+    signature = reader.answers(run)
+    if not 0 <= place < len(signature):
+        raise ZoolensError(f"Run {run.id[:8]} has {len(signature):,} inputs; they are counted from 0.")
+    if truth:
+        drawn = _truth_drawing(signature, place)
+    else:
+        drawn = task_named(signature.main.task).drawing(signature.main, place, signature.classes)
+    return None if drawn is None else drawn.classes
+
+
+def _judged(signature: Signature, place: int) -> float | None:
+    """How right one answer is, of a task whose truth is no class."""
+    if not signature.main.truths or not signature.known[place]:
+        return None
+    alone = taken_answers(signature.main, np.array([place]))
+    scores = task_named(signature.main.task).scores(alone, signature.labels[place : place + 1])
+    return None if scores is None else float(scores[0])
 
 
 def _side(signature: Signature, place: int) -> SideAnswer:
@@ -301,6 +341,8 @@ def _side(signature: Signature, place: int) -> SideAnswer:
         score=known_score(signature.score[place, 0]),
         right=None if label == _NONE or answer is None else answer == label,
         best=_best(signature, place) if task.discrete else (),
+        judged=_judged(signature, place),
+        drawing=task.drawing(signature.main, place, signature.classes),
     )
 
 

@@ -14,6 +14,13 @@ SIDE: Final = 196  # of a picture, in pixels
 LETTERS: Final = 600  # of a text
 NUMBERS: Final = 8  # that are written out
 _CHANNELS: Final = (1, 3)
+_UNSAID: Final = 255
+_OVERLAY: Final = 150  # opacity of a map of classes, of 255
+# Twelve colours that can be told apart on photographs (Paul Tol's bright and vibrant schemes).
+_PALETTE: Final = (
+    (68, 119, 170), (238, 102, 119), (34, 136, 51), (204, 187, 68), (102, 204, 238), (170, 51, 119),
+    (238, 119, 51), (0, 119, 187), (51, 187, 238), (238, 51, 119), (204, 51, 17), (0, 153, 136),
+)  # fmt: skip
 _SMALLEST: Final = 4  # pixels of a side of an array of numbers that is drawn
 
 
@@ -23,6 +30,7 @@ class Picture:
 
     words: str  # what the input is, and how numbers that are not pixels were drawn
     png: bytes | None = None  # None where the input is not an image
+    size: tuple[int, int] = (0, 0)  # width and height of the image that the picture shows, in its own pixels
 
 
 def picture_of(value: NDArray[Any]) -> Picture:
@@ -31,9 +39,9 @@ def picture_of(value: NDArray[Any]) -> Picture:
     if value.dtype == object:
         return Picture(excerpt(str(value.item())))
     if is_image(value):
-        return Picture(
-            f"{value.shape[1]} × {value.shape[0]}, {'grey' if value.shape[2] == 1 else 'colour'}", png(value)
-        )
+        width, height = value.shape[1], value.shape[0]
+        colour = "grey" if value.shape[2] == 1 else "colour"
+        return Picture(f"{width} × {height}, {colour}", png(value), (width, height))
     if (drawn := _as_image(value)) is not None:
         low, high = float(value.min()), float(value.max())
         return Picture(f"{_shape(value)}, drawn from {low:.3g} (black) to {high:.3g} (white)", png(drawn))
@@ -63,6 +71,21 @@ def png(value: NDArray[np.uint8]) -> bytes:
         image = image.resize((image.width * factor, image.height * factor), Image.Resampling.NEAREST)
     stream = io.BytesIO()
     image.save(stream, format="PNG", optimize=True)
+    return stream.getvalue()
+
+
+def overlay_png(classes: NDArray[Any]) -> bytes:
+    """A map of classes as a half-transparent picture of at most SIDE pixels a side. Class 0, which is mostly the
+    background, and numbers above 254, which mean that nothing is said of a pixel, are left transparent."""
+    height, width = classes.shape
+    step = max(1, -(-max(height, width) // SIDE))
+    small = np.asarray(classes[::step, ::step])
+    shown = (small > 0) & (small < _UNSAID)
+    colours = np.zeros((*small.shape, 4), np.uint8)
+    colours[shown, :3] = np.array(_PALETTE, np.uint8)[small[shown].astype(np.int64) % len(_PALETTE)]
+    colours[shown, 3] = _OVERLAY
+    stream = io.BytesIO()
+    Image.fromarray(colours, "RGBA").save(stream, format="PNG", optimize=True)
     return stream.getvalue()
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from zoolens.inventory.datasets.truth import Truth
+    from zoolens.inventory.tasks.drawing import Drawing
     from zoolens.inventory.tasks.judgement import Judgement
     from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 
@@ -149,6 +150,12 @@ class Task(ABC):
     @abstractmethod
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         """One answer in a few words, on one line. `names`: of the classes."""
+
+    def drawing(
+        self, answers: Answers, place: int, names: Sequence[str] | None = None, *, truth: bool = False
+    ) -> Drawing | None:
+        """What a page draws of one answer beside `show`, or of what is right of that input; None: nothing."""
+        return None
 
 
 # Our own entry points, written out: `zoolens runs` would otherwise wait a fifteenth of a second for a list of all

@@ -15,6 +15,7 @@ RESOURCES: Final = (
     "run",
     "run_answers",
     "run_inputs",
+    "run_drawings",
     "comparisons",
     "audits",
     "divergences",

@@ -21,6 +21,7 @@ from zoolens.base.store.scopes import parse_scope
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, RunName, Shown
 from zoolens.faces.ui.page_figures import Figure, figure_of
+from zoolens.faces.ui.resources.run_drawings import DrawnItem, drawn_item
 from zoolens.faces.ui.resources.runs import LONGEST
 from zoolens.faces.ui.word_tables import WordTable, word_table
 from zoolens.findings.comparisons.answer_pages import (
@@ -37,6 +38,7 @@ from zoolens.findings.measure.class_order import judged_right
 from zoolens.findings.measure.confusion import confusion_chart, confusion_of, pairs_table
 from zoolens.findings.measure.metrics.calibration import BINS
 from zoolens.findings.measure.reliability import bins_table, reliability_chart, reliability_of
+from zoolens.inventory.tasks.task import task_named
 
 MOST_CLASSES: Final = 2000  # that are listed
 _LARGEST: Final = 1 << 31
@@ -82,6 +84,10 @@ class PredictedAnswer(Answer):
     """Whether the answer is right; null without a label."""
     best: list[ScoredClass]
     """The classes with the highest scores, as far as they were kept."""
+    judged: float | None
+    """How right the answer is, between 0 and 1, of a task whose truth is no class; null: not known."""
+    judged_words: Shown
+    drawn: DrawnItem | None
 
 
 class PredictionItem(Answer):
@@ -99,6 +105,9 @@ class PredictionItem(Answer):
     label_words: Shown
     agreement: float | None
     """The agreement with the other run, between 0 and 1."""
+    agreement_words: Shown
+    right: DrawnItem | None
+    """What is right, where that can be drawn."""
 
 
 class PredictionPage(Answer):
@@ -144,12 +153,15 @@ def _prediction(row: AnswerRow) -> PredictionItem:
         ours=_answered(row.ours),
         theirs=None if row.theirs is None else _answered(row.theirs),
         label_words="" if row.label_score is None else probability(row.label_score),
+        agreement_words="" if row.agreement is None else probability(row.agreement),
+        right=drawn_item(row.truth_drawing),
     )
 
 
 def _answered(side: SideAnswer) -> PredictedAnswer:
     best = [ScoredClass.of(ranked, words=probability(ranked.score)) for ranked in side.best]
-    return PredictedAnswer.of(side, best=best)
+    judged = "" if side.judged is None else probability(side.judged)
+    return PredictedAnswer.of(side, best=best, judged_words=judged, drawn=drawn_item(side.drawing))
 
 
 # --- which classes are confused, and whether the run knows when it is wrong
@@ -263,18 +275,28 @@ class ClassList(Answer):
     """Why there are none."""
     scored: bool
     """Whether the scores of the answers were kept, so that inputs can be sorted by them."""
+    judged: bool
+    """Whether the answers are no classes, and each of them has a score of its own that inputs can be sorted by."""
     total: int
     rows: list[ClassItem]
 
 
 def classes(context: Context, query: ClassesQuery) -> ClassList:
     def describe(answers: Signature) -> ClassList:
+        task = task_named(answers.main.task)
+        if not task.discrete:
+            judged = task.truth is not None and answers.labelled
+            reason = f"{answers.model} does {task.name}: it answers no class."
+            return ClassList(reason=reason, scored=False, judged=judged, total=0, rows=[])
         items = _classes(answers, _recalls(context, answers.run))
         items.sort(key=_KEYS[query.order])
         scored = bool(np.isfinite(answers.score[:, 0]).any())
-        return ClassList(reason="", scored=scored, total=len(items), rows=items[:MOST_CLASSES])
+        return ClassList(reason="", scored=scored, judged=False, total=len(items), rows=items[:MOST_CLASSES])
 
-    return _described(context, query, describe, lambda reason: ClassList(reason=reason, scored=False, total=0, rows=[]))
+    def refuse(reason: str) -> ClassList:
+        return ClassList(reason=reason, scored=False, judged=False, total=0, rows=[])
+
+    return _described(context, query, describe, refuse)
 
 
 def _recalls(context: Context, run: Run) -> dict[int | None, Observation]:

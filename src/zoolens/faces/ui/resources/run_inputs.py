@@ -35,6 +35,9 @@ class InputItem(Answer):
     """What it is, with its first numbers where it is no image."""
     picture: bool
     """Whether there is a picture at /runs/{run}/inputs/{index}."""
+    width: int
+    """`width` and `height` are those of the image in its own pixels, in which boxes are given; 0: it is none."""
+    height: int
 
 
 class SeenInputs(Answer):
