@@ -126,6 +126,7 @@ class TaskContract:
         if judgement is None:
             return
         names, count = [metric.name for metric in judgement.metrics], len(known)
+        assert task.metric == names[0]  # lists and queries know the main metric by it
         assert len(set(names)) == len(names) > 0
         drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), 3).astype(np.int64)
         values = judgement.aggregate(np.concatenate([np.ones((2, count), np.int64), drawn]))

@@ -18,6 +18,7 @@ from zoolens.inventory.tasks.judgement import Judgement
 from zoolens.inventory.tasks.task import taken_answers, task_named
 
 TASK_METRICS: Final = "task"  # the stage metric:task
+NOT_COVERED: Final = "resampling is known not to cover this metric as often as it should"
 RESAMPLING: Final = "resampling of inputs"
 NOTES: Final = "judgement"  # in run.resolved: what a reader should know of the figures
 
@@ -51,7 +52,9 @@ def _observed(judged: Judgement, inputs: int) -> Iterator[Observation]:
             continue
         details: dict[str, Any] = {"confidence": CONFIDENCE, "lower_is_better": metric.lower_is_better}
         low = high = None
-        if estimate.interval is not None:
+        if not metric.interval:
+            details["no_interval"] = NOT_COVERED
+        elif estimate.interval is not None:
             (low, high), details["interval"] = estimate.interval, RESAMPLING
         elif estimate.unknown is not None:
             details["no_interval"] = estimate.unknown.value

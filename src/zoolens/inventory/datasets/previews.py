@@ -14,7 +14,6 @@ SIDE: Final = 196  # of a picture, in pixels
 LETTERS: Final = 600  # of a text
 NUMBERS: Final = 8  # that are written out
 _CHANNELS: Final = (1, 3)
-_UNSAID: Final = 255
 _OVERLAY: Final = 150  # opacity of a map of classes, of 255
 # Twelve colours that can be told apart on photographs (Paul Tol's bright and vibrant schemes).
 _PALETTE: Final = (
@@ -75,12 +74,11 @@ def png(value: NDArray[np.uint8]) -> bytes:
 
 
 def overlay_png(classes: NDArray[Any]) -> bytes:
-    """A map of classes as a half-transparent picture of at most SIDE pixels a side. Class 0, which is mostly the
-    background, and numbers above 254, which mean that nothing is said of a pixel, are left transparent."""
+    """A map of classes as a half-transparent picture of at most SIDE pixels a side; −1 is left transparent."""
     height, width = classes.shape
     step = max(1, -(-max(height, width) // SIDE))
     small = np.asarray(classes[::step, ::step])
-    shown = (small > 0) & (small < _UNSAID)
+    shown = small >= 0
     colours = np.zeros((*small.shape, 4), np.uint8)
     colours[shown, :3] = np.array(_PALETTE, np.uint8)[small[shown].astype(np.int64) % len(_PALETTE)]
     colours[shown, 3] = _OVERLAY

@@ -20,6 +20,7 @@ from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.schema_boxes import MOST_BOXES
 from zoolens.inventory.preprocess.box_outputs import ImageBoxes, build_boxes
 from zoolens.inventory.preprocess.letterbox import Framing, declared_framing
+from zoolens.inventory.tasks.drawing import Drawing, DrawnBox
 from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 from zoolens.inventory.tasks.ragged import Ragged
@@ -59,6 +60,7 @@ class Detection(Task):
         "predictions": False,
     }
     truth = "boxes"
+    metric = "ap"
     located = True
     ragged = frozenset({"boxes", "classes", "scores", "areas", "crowds"})
 
@@ -155,6 +157,22 @@ class Detection(Task):
         listed = [f"{_class_name(number, names)} {score:.2f}" for number, score in shown]
         more = ", …" if len(found) > _SHOWN else ""
         return f"{len(found)} {'boxes' if len(found) > 1 else 'box'}: {', '.join(listed)}{more}"
+
+    def drawing(
+        self, answers: Answers, place: int, names: Sequence[str] | None = None, *, truth: bool = False
+    ) -> Drawing:
+        if truth:
+            columns = answers.truths
+            boxes, classes = columns["boxes"][place].reshape(-1, 4), columns["classes"][place]
+            return Drawing(tuple(_drawn(box, int(number), names) for box, number in zip(boxes, classes, strict=True)))
+        found = _image(answers, place).above(SEEN)
+        seen = zip(found.boxes, found.classes.tolist(), found.scores.tolist(), strict=True)
+        return Drawing(tuple(_drawn(box, number, names, score) for box, number, score in seen))
+
+
+def _drawn(box: NDArray[Any], number: int, names: Sequence[str] | None, score: float | None = None) -> DrawnBox:
+    left, top, width, height = (float(each) for each in box)
+    return DrawnBox(left, top, width, height, _class_name(number, names), score)
 
 
 def detected(answers: Answers) -> Iterator[Detections]:

@@ -30,7 +30,7 @@ class DrawnWord:
 
 @dataclass(frozen=True)
 class Drawing:
-    """`classes`: the class of each pixel, height × width; a number that names no class is left transparent."""
+    """`classes`: the class of each pixel, height × width; −1 where nothing is to be seen, as on the background."""
 
     boxes: tuple[DrawnBox, ...] = ()
     classes: NDArray[Any] | None = None

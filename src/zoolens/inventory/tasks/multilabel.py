@@ -65,6 +65,7 @@ class MultiLabel(Task):
     unit = "labels"
     roles: ClassVar[Mapping[str, bool]] = {"scores": True}
     truth = "labels"
+    metric = "map"
     ragged = frozenset({"present"})
 
     def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:

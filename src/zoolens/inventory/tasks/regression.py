@@ -44,6 +44,7 @@ class Regression(Vectors):
     name = "regression"
     summary = "Quantities"
     truth = VALUE
+    metric = "mae"
     ragged = frozenset({VALUE})
 
     def truth_columns(self) -> Mapping[str, pa.DataType]:

@@ -21,6 +21,7 @@ from zoolens.inventory.manifests.schema_masks import Masks
 from zoolens.inventory.preprocess.classes import plain_name
 from zoolens.inventory.preprocess.letterbox import Framing
 from zoolens.inventory.preprocess.mask_maps import map_reader
+from zoolens.inventory.tasks.drawing import Drawing
 from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 from zoolens.inventory.tasks.ragged import Ragged
@@ -50,6 +51,8 @@ class Segmentation(Task):
     unit = "classes"
     roles: ClassVar[Mapping[str, bool]] = {"mask": True}
     truth = "mask"
+    metric = FIGURES[0]
+    located = True
     ragged = frozenset({"runs", "classes"})
 
     def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:
@@ -126,6 +129,20 @@ class Segmentation(Task):
         more = ", …" if len(shown) > _SHOWN else ""
         parts = [f"{called[number]} {_percent(pixels[number] / pixels.sum())}" for number in shown[:_SHOWN]]
         return ", ".join(parts) + more or "no pixels"
+
+    def drawing(
+        self, answers: Answers, place: int, names: Sequence[str] | None = None, *, truth: bool = False
+    ) -> Drawing:
+        mask = _mask(answers.truths if truth else answers.columns, place)
+        return Drawing(classes=_class_map(mask, names))
+
+
+def _class_map(mask: MaskRuns, names: Sequence[str] | None) -> NDArray[np.int32]:
+    """The class of each pixel; −1 on the background, and where nothing is said."""
+    classes = mask.pixels.astype(np.int32)
+    nothing = [number for number, name in enumerate(names or ()) if plain_name(name) == _BACKGROUND]
+    classes[np.isin(classes, [*nothing, UNJUDGED, ELSEWHERE])] = -1
+    return classes
 
 
 def _percent(share: float) -> str:

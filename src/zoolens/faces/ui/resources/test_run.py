@@ -184,7 +184,8 @@ def test_inputs_come_with_pictures_by_the_place_alone(home, client):
     while (answer := ask.get(f"{path}?index=3&index=7").json())["state"] == "opening":
         pass
     assert (answer["state"], [row["index"] for row in answer["rows"]]) == ("ready", [3, 7])
-    assert answer["rows"][0] == {"index": 3, "name": third.id, "words": "28 × 28, grey", "picture": True}
+    about = {"words": "28 × 28, grey", "picture": True, "width": 28, "height": 28}
+    assert answer["rows"][0] == {"index": 3, "name": third.id, **about}
     image = ask.get(f"{path}/3")
     assert image.headers["content-type"] == "image/png"
     assert "immutable" in image.headers["cache-control"]
