@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from zoolens.base.statistics.anytime import share_interval
 from zoolens.base.statistics.intervals import CONFIDENCE
-from zoolens.base.statistics.resampling import resampled_estimate
+from zoolens.base.statistics.resampling import Aggregate, resampled_estimate
 from zoolens.base.store.records import Observation
+from zoolens.base.store.scopes import class_scope
 from zoolens.findings.measure.answers import run_predictions
 from zoolens.findings.measure.predictions import Predictions
 from zoolens.findings.measure.stages import Context
-from zoolens.inventory.tasks.judgement import Judgement
+from zoolens.inventory.tasks.judgement import ClassFigures, Judgement, Metric
 from zoolens.inventory.tasks.task import taken_answers, task_named
 
 TASK_METRICS: Final = "task"  # the stage metric:task
@@ -26,13 +28,14 @@ NOTES: Final = "judgement"  # in run.resolved: what a reader should know of the 
 def measure_task(context: Context) -> list[Observation]:
     """The task's own metrics, from what the run answered and what the dataset says is right."""
     run = context.store.run(context.run.id)  # with what the answers told
-    predictions = run_predictions(context.store, run)
+    predictions = run_predictions(context.store, run, context.dataset.classes)
     judged = judgement_of(predictions)
     if judged is None:
         return []
     if judged.notes:
         context.store.set_resolved(run.id, {NOTES: list(judged.notes)})
-    return [*_observed(judged, int(predictions.known.sum())), *_mean_score(predictions)]
+    of_classes = () if judged.by_class is None else _observed_of_classes(judged.by_class, predictions)
+    return [*_observed(judged, int(predictions.known.sum())), *of_classes, *_mean_score(predictions)]
 
 
 def judgement_of(predictions: Predictions) -> Judgement | None:
@@ -46,19 +49,31 @@ def judgement_of(predictions: Predictions) -> Judgement | None:
 
 def _observed(judged: Judgement, inputs: int) -> Iterator[Observation]:
     for metric in judged.metrics:
-        estimate = resampled_estimate(judged.of(metric.name), inputs, metric.limits)
-        if np.isnan(estimate.value):
-            # A figure that is not defined on these inputs, such as the AP of small objects where there are none.
-            continue
-        details: dict[str, Any] = {"confidence": CONFIDENCE, "lower_is_better": metric.lower_is_better}
-        low = high = None
-        if not metric.interval:
-            details["no_interval"] = NOT_COVERED
-        elif estimate.interval is not None:
-            (low, high), details["interval"] = estimate.interval, RESAMPLING
-        elif estimate.unknown is not None:
-            details["no_interval"] = estimate.unknown.value
-        yield Observation(metric.name, estimate.value, unit=metric.unit, low=low, high=high, n=inputs, details=details)
+        yield from _resampled(metric, judged.of(metric.name), inputs)
+
+
+def _observed_of_classes(figures: ClassFigures, predictions: Predictions) -> Iterator[Observation]:
+    inputs = int(predictions.known.sum())
+    for place, index in enumerate(figures.classes):
+        for found in _resampled(figures.metric, figures.of(place), inputs):
+            details = {**found.details, "class": predictions.class_name(index)}
+            yield replace(found, scope=class_scope(index), details=details)
+
+
+def _resampled(metric: Metric, aggregate: Aggregate, inputs: int) -> Iterator[Observation]:
+    estimate = resampled_estimate(aggregate, inputs, metric.limits)
+    if np.isnan(estimate.value):
+        # A figure that is not defined on these inputs, such as the AP of small objects where there are none.
+        return
+    details: dict[str, Any] = {"confidence": CONFIDENCE, "lower_is_better": metric.lower_is_better}
+    low = high = None
+    if not metric.interval:
+        details["no_interval"] = NOT_COVERED
+    elif estimate.interval is not None:
+        (low, high), details["interval"] = estimate.interval, RESAMPLING
+    elif estimate.unknown is not None:
+        details["no_interval"] = estimate.unknown.value
+    yield Observation(metric.name, estimate.value, unit=metric.unit, low=low, high=high, n=inputs, details=details)
 
 
 def _mean_score(predictions: Predictions) -> Iterator[Observation]:

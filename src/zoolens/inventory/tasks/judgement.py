@@ -30,6 +30,19 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class ClassFigures:
+    """One metric of each of some classes: from weights (resamples × inputs) to values (resamples × classes)."""
+
+    metric: Metric
+    classes: tuple[int, ...]
+    aggregate: Callable[[Counts], Floats]
+
+    def of(self, place: int) -> Aggregate:
+        """The aggregate of one class, by its place in `classes`."""
+        return lambda weights: self.aggregate(weights)[:, place]
+
+
+@dataclass(frozen=True)
 class Judgement:
     """What a dataset's truths say of a model's answers. `aggregate` gives one column for each metric, the main one
     first: from weights (resamples × inputs) to values (resamples × metrics), NaN where one is not defined."""
@@ -37,6 +50,7 @@ class Judgement:
     metrics: tuple[Metric, ...]
     aggregate: Callable[[Counts], Floats]
     notes: tuple[str, ...] = ()  # what a reader should know of the figures, such as how many classes enter them
+    by_class: ClassFigures | None = None
     _remembered: dict[bytes, Floats] = field(default_factory=dict, repr=False, compare=False)
 
     @property

@@ -22,10 +22,10 @@ from zoolens.inventory.preprocess.classes import plain_name
 from zoolens.inventory.preprocess.letterbox import Framing
 from zoolens.inventory.preprocess.mask_maps import map_reader
 from zoolens.inventory.tasks.drawing import Drawing
-from zoolens.inventory.tasks.judgement import Judgement, Metric
+from zoolens.inventory.tasks.judgement import ClassFigures, Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 from zoolens.inventory.tasks.ragged import Ragged
-from zoolens.inventory.tasks.scoring.mask_figures import FIGURES, MaskParts, mask_figures, mask_parts
+from zoolens.inventory.tasks.scoring.mask_figures import FIGURES, MaskParts, class_iou, mask_figures, mask_parts
 from zoolens.inventory.tasks.scoring.mask_runs import (
     ELSEWHERE,
     MAX_CLASSES,
@@ -116,8 +116,16 @@ class Segmentation(Task):
         for pair in zip(true, answered, strict=True):
             _check_sizes(*pair, "the model's")
         parts = mask_parts(true, answered)
-        metrics = tuple(Metric(name) for name in FIGURES)
-        return Judgement(metrics, lambda weights: mask_figures(parts, weights), tuple(_notes(parts)))
+        return Judgement(
+            tuple(Metric(name) for name in FIGURES),
+            lambda weights: mask_figures(parts, weights),
+            tuple(_notes(parts)),
+            ClassFigures(
+                Metric("iou"),
+                tuple(parts.classes[parts.in_truth].tolist()),
+                lambda weights: class_iou(parts, weights)[:, parts.in_truth],
+            ),
+        )
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         mask = _mask(answers.columns, place)

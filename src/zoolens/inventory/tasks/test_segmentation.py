@@ -60,6 +60,15 @@ def test_the_main_metric_is_the_mean_over_classes_of_the_truth_and_others_are_sa
     )
 
 
+def test_each_class_of_the_truth_has_a_figure_where_it_is():
+    answers = kept([[[0, 0, 1, 7]], [[0, 0, 0, 5]]], [[[0, 0, 1, 1]], [[0, 0, 0, 0]]])
+    figures = TASK.judgement(answers).by_class
+    assert (figures.metric.name, figures.classes) == ("iou", (0, 1))
+    assert figures.of(0)(np.array([[1, 1], [0, 2]])).tolist() == [5 / 6, 3 / 4]
+    assert figures.of(1)(np.array([[1, 1]])).tolist() == [0.5]
+    assert np.isnan(figures.of(1)(np.array([[0, 2]])))
+
+
 def test_a_truth_of_another_size_is_refused_in_words():
     answers = kept([[[0, 0]]], [[[0, 0, 1]]])
     with pytest.raises(ModelError, match="different sizes: 3 × 1 pixels, and the model's 2 × 1"):

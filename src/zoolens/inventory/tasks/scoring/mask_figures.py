@@ -150,9 +150,9 @@ def mask_figures(parts: MaskParts, weights: NDArray[Any]) -> Floats:
 
 
 def class_iou(parts: MaskParts, weights: NDArray[Any]) -> Floats:
-    """IoU of each class of `parts` (resamples × classes)."""
+    """IoU of each class of `parts` (resamples × classes), NaN where no true pixel has the class."""
     right, true, answered = parts.everywhere.summed(weights)
-    return _ratio(right, true + answered - right)
+    return np.where(true > 0, _ratio(right, true + answered - right), np.nan)
 
 
 def boundary_iou(parts: MaskParts, weights: NDArray[Any]) -> Floats:
