@@ -20,6 +20,7 @@ from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
 from zoolens.inventory.datasets.decoders.decoder import load_decoder
 from zoolens.inventory.datasets.images import OTHER_SUFFIXES, SUFFIXES, Decode, decode_image
 from zoolens.inventory.datasets.labelled_files import Entry, Kinds, file_digest, files_under, readable, table_rows
+from zoolens.inventory.datasets.several_labels import SeveralLabels, read_label_table
 from zoolens.inventory.manifests.schema import DEFAULT_DECODER
 
 LABELS: Final = "labels.csv"
@@ -94,18 +95,27 @@ class ImageFolder(Dataset):
 
 
 def open_image_folder(
-    location: str, *, labels: str | None = None, classes: str | None = None, gray: str = "rgb"
-) -> ImageFolder:
+    location: str,
+    *,
+    labels: str | None = None,
+    classes: str | None = None,
+    gray: str = "rgb",
+    present: str | None = None,
+) -> Dataset:
     """Class sub-folders, or a folder with labels.csv (columns file and label).
 
     labels: another name of the CSV file. classes: a file with class names, or the names with commas between them.
     gray: "rgb" makes grey images RGB, "keep" leaves them with one channel.
+    present: instead of labels, a CSV file with the column file and one for each label, for task: multilabel. A cell is
+    1 where the label applies, 0 where it does not, and empty where nobody said.
     """
     folder = Path(location).expanduser()
     if not folder.is_dir():
         raise DatasetError(f"There is no folder {folder}.", hint="Give a folder of images.")
     if gray not in ("rgb", "keep"):
         raise DatasetError(f"The option gray is 'rgb' or 'keep', not {gray!r}.")
+    if present is not None:
+        return _with_several_labels(folder, present, keep_gray=gray == "keep")
     names = class_names(classes, folder, NAMES)
     table = folder / (labels or LABELS)
     left_out: Counter[str] = Counter()
@@ -123,6 +133,12 @@ def open_image_folder(
         keep_gray=gray == "keep",
         notes=tuple(_said_of(left_out)),
     )
+
+
+def _with_several_labels(folder: Path, file: str, *, keep_gray: bool) -> Dataset:
+    entries, present, names = read_label_table(folder, folder / file)
+    name = readable(folder.resolve().name)
+    return SeveralLabels(ImageFolder(entries, name=name, classes=None, keep_gray=keep_gray), present, names)
 
 
 def _said_of(left_out: Counter[str]) -> Iterator[str]:

@@ -21,7 +21,7 @@ MAX_TABLE: Final = 1 << 28  # bytes of a table of labels: more than two million 
 MAX_FOLDERS: Final = 1 << 16  # ImageNet-21k has 21,842
 MAX_DEPTH: Final = 64
 _SMALL: Final = 1 << 20
-_FILE_COLUMNS: Final = ("file", "filename", "file_name", "image", "path")
+FILE_COLUMNS: Final = ("file", "filename", "file_name", "image", "path")
 _LABEL_COLUMNS: Final = ("label", "class_index", "label_index", "class", "class_id", "target", "category")
 
 
@@ -141,11 +141,9 @@ def _row(root: Path, row: list[str], columns: tuple[int, int], where: str) -> Ro
     if len(row) <= max(columns):
         raise DatasetError(f"{where} is shorter than the header.", hint="Complete the line.")
     file, label = (row[column].strip() for column in columns)
-    if "\0" in file:
-        raise DatasetError(f"{where} has a null character in a name.", hint="Save it again.")
     if not label:
         raise DatasetError(f"{where} has no label.", hint="Complete the line, or remove it.")
-    return Row(file, _locate(root, file, where), label)
+    return Row(file, located(root, file, where), label)
 
 
 def _numbered(chosen: Columns) -> tuple[int, int]:
@@ -160,7 +158,7 @@ def _numbered(chosen: Columns) -> tuple[int, int]:
 def _is_header(folder: Path, row: list[str], suffixes: Collection[str]) -> bool:
     """A first line that names columns: its first cells are no file and no number."""
     cells = [cell.strip().lower() for cell in row]
-    if any(cell in _FILE_COLUMNS for cell in cells):
+    if any(cell in FILE_COLUMNS for cell in cells):
         return True
     return Path(cells[0]).suffix not in suffixes and not is_file(folder / row[0].strip())
 
@@ -171,7 +169,7 @@ def _columns(header: list[str], table: Path, chosen: Columns) -> tuple[int, int]
     file_column = _named(cells, chosen.file, table)
     label_column = _named(cells, chosen.label, table)
     if file_column is None:
-        file_column = next((cells.index(name) for name in _FILE_COLUMNS if name in cells), 0)
+        file_column = next((cells.index(name) for name in FILE_COLUMNS if name in cells), 0)
     if label_column is None:
         label_column = next((cells.index(name) for name in _LABEL_COLUMNS if name in cells), None)
     if label_column is None and len(cells) > 2:
@@ -193,7 +191,10 @@ def _named(cells: list[str], name: str | None, table: Path) -> int | None:
     raise DatasetError(f"{table} has no column {name[:80]!r}.", hint=f"It has {', '.join(cells)[:200]}.")
 
 
-def _locate(root: Path, file: str, where: str) -> Path:
+def located(root: Path, file: str, where: str) -> Path:
+    """Where a file lies that a table names: inside the folder, also beneath images/."""
+    if "\0" in file:
+        raise DatasetError(f"{where} has a null character in a name.", hint="Save it again.")
     for candidate in (root / file, root / "images" / file):
         try:
             path = candidate.resolve()

@@ -20,6 +20,7 @@ from zoolens.base.safety.untrusted import data_offset, open_archive, open_entry
 from zoolens.inventory.datasets.arrays import MAX_UNPACKED, ArrayDataset, ValueDataset
 from zoolens.inventory.datasets.classes import are_whole, check_labels, choose_part, class_indices, class_names
 from zoolens.inventory.datasets.dataset import NO_LABELS, UNLABELLED, Dataset
+from zoolens.inventory.datasets.several_labels import SeveralLabels, checked_present
 from zoolens.inventory.runtimes.runtime import shape_text
 
 _INPUTS: Final = ("x", "images", "data", "x_test", "test_images", "arr_0")
@@ -34,6 +35,7 @@ def open_npz(
     x: str | None = None,
     y: str | None = None,
     value: str | None = None,
+    present: str | None = None,
     layout: str = "auto",
     classes: str | None = None,
 ) -> Dataset:
@@ -42,6 +44,7 @@ def open_npz(
     for a model with several inputs of these names.
 
     value: the array of true numbers, one or several for each sample, for task: regression; there are no labels then.
+    present: the array of 0 and 1, samples × labels (−1: nobody said), for task: multilabel.
     layout: NCHW, NHWC, or auto: uint8 arrays whose second axis is 1 or 3 and whose last is not are NCHW.
     classes: a file with class names, or the names with commas between them.
     """
@@ -63,6 +66,8 @@ def open_npz(
             labelled = not unlabelled and (y is not None or any(name in members for name in _LABELS))
             if value is not None:
                 truth = read("value", value, ())
+            elif present is not None:
+                truth = read("present", present, ())
             else:
                 truth = read("y", y, _LABELS) if labelled else np.full(len(values), UNLABELLED)
     # RuntimeError and NotImplementedError: zipfile's for encryption and for what it does not know
@@ -73,11 +78,14 @@ def open_npz(
         ) from error
     if several is None:
         values = _channels_last(values, layout)
+    if sum(option is not None for option in (value, present, None if y == NO_LABELS else y)) > 1:
+        raise DatasetError("Give one of y, value and present: a sample is judged in one way.")
     if value is not None:
-        if y is not None and y != NO_LABELS:
-            raise DatasetError("Give either y or value: a sample is judged in one way.")
         return ValueDataset(values, truth, name=path.stem)
     names = class_names(classes, path.parent)
+    if present is not None:
+        plain = ArrayDataset(values, np.full(len(values), UNLABELLED), name=path.stem)
+        return SeveralLabels(plain, checked_present(truth, str(path)), names)
     labels, known = _as_labels(truth, names, path)
     dataset = ArrayDataset(values, labels, name=path.stem, classes=known)
     dataset.alphabetical = names is None and known is not None
