@@ -132,6 +132,7 @@ def job(tmp_path):
     return make
 
 
+@pytest.mark.slow  # torch is imported twice; the tests above and below go the same way with other work
 def test_a_training_elsewhere_learns_the_same(job):
     pytest.importorskip("torch")
     with Workers() as workers:

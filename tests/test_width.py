@@ -17,7 +17,8 @@ MODELS = ["demo:lenet-wide", "demo:lenet-wide-int8", "demo:resnet-tiny"]
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 COMMANDS = [
     ["--help"],
-    ["models"],
+    pytest.param(["models"], marks=pytest.mark.slow),  # lists the networks of every framework
+    ["models", "--zoo", "demo"],
     ["models", "--all", "--zoo", "demo", "--wide"],
     ["show", "demo:lenet-wide"],
     ["runtimes"],

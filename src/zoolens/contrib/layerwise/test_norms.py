@@ -36,7 +36,7 @@ def convolutions(draw):
     return kernel, extents, {"stride": stride, "pads": pads, "dilation": dilation, "groups": groups}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(convolutions(), st.sampled_from(["cholesky", "random"]))
 def test_it_is_an_upper_bound_of_the_operator_written_out(case, proof):
     kernel, extents, how = case

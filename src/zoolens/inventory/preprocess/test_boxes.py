@@ -84,7 +84,7 @@ def test_where_an_image_lies(fit, image, canvas, content, corner):
 sides = st.integers(2, 60)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(FITS), st.tuples(sides, sides), st.tuples(st.integers(60, 90), st.integers(60, 90)))
 def test_boxes_and_masks_come_back(fit, image, canvas):
     frame = framing(fit, image, canvas)

@@ -25,6 +25,7 @@ def tensor(detail):
     return TensorSpec(detail["name"], tuple(map(int, detail["shape"])), detail["dtype"].__name__, scale, zero_point)
 
 
+@pytest.mark.slow  # tests/test_reference.py evaluates the same model on the same images
 def test_accuracy_of_a_quantised_mobilenet_is_the_known_one():
     litert = pytest.importorskip("ai_edge_litert.interpreter")
     model = litert.Interpreter(str(ASSETS / MODEL), num_threads=1)

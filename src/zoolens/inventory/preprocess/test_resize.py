@@ -112,7 +112,7 @@ def test_the_libraries_really_differ():
     st.sampled_from([1, 3]),
     st.integers(0, 255),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_size_gives_the_size_asked_for_and_a_flat_image_stays_flat(kind, have, want, channels, value):
     library, method = kind
     result = resize(np.full((*have, channels), value, np.uint8), want, method, library)

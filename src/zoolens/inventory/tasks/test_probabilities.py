@@ -43,7 +43,7 @@ def two_models(draw):
     return p.astype(np.float32), q.astype(np.float32)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(two_models(), st.booleans(), st.booleans())
 def test_the_true_distance_lies_in_the_interval(models, width_a, width_b):
     p, q = models

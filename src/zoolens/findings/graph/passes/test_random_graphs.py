@@ -75,7 +75,7 @@ ENDS = {
     st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=6),
     st.sampled_from(sorted(ENDS)),
 )
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_canonical_graphs_compute_the_same(axes, steps, end):
     sketch = Sketch(axes)
     x = sketch.input(4, 5, 6)

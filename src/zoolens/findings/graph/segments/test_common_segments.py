@@ -146,7 +146,7 @@ def test_parameters_are_shared_by_segments_of_a_graph_with_itself():
     assert len(found.a) == len(graph) - 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graphs(ops=("relu", "tanh", "dense")), graphs(ops=("relu", "tanh", "dense")), st.integers(1, 3))
 def test_what_is_found_holds_and_the_largest_is_found(a, b, least):
     found = common_segments(a, b, least=least)
@@ -200,7 +200,7 @@ def tiled(a, b, least):
 operators = st.lists(st.sampled_from(["relu", "tanh", "dense"]), min_size=1, max_size=10)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(operators, operators, st.integers(1, 3))
 def test_chains_against_brute_force(a, b, least):
     found = [

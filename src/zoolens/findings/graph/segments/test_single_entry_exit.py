@@ -81,7 +81,7 @@ def every_run(graph):
                 yield joined(chain.steps[start:stop], place)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(graphs())
 def test_the_runs_of_all_chains_are_all_segments_there_are(graph):
     found = list(every_run(graph))

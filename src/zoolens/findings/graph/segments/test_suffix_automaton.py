@@ -21,7 +21,7 @@ def every_common_run(a, b):
                 yield CommonRun(i, j, most)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(sequences, sequences, st.lists(st.integers(0, 5), min_size=14, max_size=14))
 def test_the_best_run_is_the_best_of_all(a, b, weights):
     """Worth is a weight of symbols, so that longer is not always better; the first of equals is taken."""

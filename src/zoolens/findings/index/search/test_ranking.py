@@ -53,7 +53,7 @@ def small_tables(draw):
 
 
 @given(small_tables(), st.lists(ranges_over(), max_size=4), st.integers(-1, 50), figures, st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_small_table(table, ranges, limit, floor, descending):
     values, score, admit = table
     check(values, score, ranges, limit, floor, admit, descending)

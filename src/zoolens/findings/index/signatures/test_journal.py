@@ -61,7 +61,7 @@ def test_a_file_cut_at_any_byte_has_the_complete_records_or_is_damaged(journal, 
         assert read(cut) == [*found, b"after"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_an_altered_byte_is_found_wherever_it_is(tmp_path_factory, data):
     journal = Journal(tmp_path_factory.mktemp("flip") / "x.zli", ABOUT)
@@ -76,7 +76,7 @@ def test_an_altered_byte_is_found_wherever_it_is(tmp_path_factory, data):
 
 
 @given(content=st.binary(max_size=200), begin=st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_content_does_more_than_be_damaged(tmp_path_factory, content, begin):
     path = tmp_path_factory.mktemp("any") / "x.zli"
     path.write_bytes((MAGIC if begin else b"") + content)

@@ -12,7 +12,7 @@ labels = st.integers(1, 150).flatmap(lambda n: st.tuples(*[arrays(np.int64, n, e
 
 
 @given(pair=labels, share=st.floats(0, 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_bound_holds_for_any_answers_and_any_part_of_the_probes(pair, share):
     a, b = pair
     bits = max(1, int(share * len(a)))

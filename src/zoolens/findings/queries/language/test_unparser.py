@@ -114,7 +114,7 @@ queries = st.builds(
 
 
 @given(queries)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_query_is_read_back_as_it_was(query):
     assert parse(to_text(query)) == query
 
@@ -131,7 +131,7 @@ def test_any_query_is_read_back_as_it_was(query):
 @example("LIMIT " + "9" * 5_000)
 @example("x" * 10_001)
 @example("ON a < 5 Mss")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_text_is_answered_by_anything_but_a_query_or_a_query_error(text):
     survives(text)
 
@@ -158,7 +158,7 @@ WORDS = [
 
 
 @given(st.integers(0, 2**32), st.integers(1, 4))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_damaged_queries_are_refused_in_good_order(seed, times):
     chance = random.Random(seed)
     words = LONG.split(" ")

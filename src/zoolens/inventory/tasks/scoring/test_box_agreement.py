@@ -63,7 +63,7 @@ def by_trying_all(a, b):
     return float(np.mean([2 * pairs / (len(a) + len(b)) for pairs in most]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(models(), models())
 def test_it_is_the_largest_matching_and_symmetric(a, b):
     assert box_agreement(a, b) == pytest.approx(by_trying_all(a, b), abs=1e-12)

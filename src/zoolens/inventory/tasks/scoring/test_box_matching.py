@@ -272,13 +272,14 @@ def test_weights_that_are_no_counts_are_refused(weights):
 # AP and AP50 in percent, as MANIFEST.json of the assets has them, measured by a script of its own. The boxes depend on
 # the kernels: on ARM the first model gives 22.75 and 36.74 with XNNPACK, and 22.57 and 35.68 without; the second 29.18
 # and 45.42 with it. Of the boxes with XNNPACK, all twelve figures equal pycocotools' bit for bit.
+SSD, EFFICIENTDET = "ssd_mobilenet_v1_coco_300_uint8", "efficientdet_lite0_coco_320_uint8"
 MODELS = {
-    "ssd_mobilenet_v1_coco_300_uint8": (300, 22.69, 36.61),
-    "efficientdet_lite0_coco_320_uint8": (320, 29.18, 45.42),
+    SSD: (300, 22.69, 36.61),
+    EFFICIENTDET: (320, 29.18, 45.42),
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [pytest.param(SSD, marks=pytest.mark.slow), EFFICIENTDET])
 @pytest.mark.skipif(not DETECTION.is_dir(), reason="the reference assets are not here")
 def test_real_detectors_have_the_average_precision_that_was_measured(name):
     litert = pytest.importorskip("ai_edge_litert.interpreter")

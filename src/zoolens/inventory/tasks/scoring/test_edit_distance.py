@@ -50,7 +50,7 @@ def plain_distance(a, b):
 few_symbols = st.lists(st.integers(0, 3), max_size=12)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(few_symbols, few_symbols)
 def test_distances_are_those_of_the_textbook(a, b):
     assert levenshtein(np.array(a, np.uint32), np.array(b, np.uint32)) == plain_distance(a, b)

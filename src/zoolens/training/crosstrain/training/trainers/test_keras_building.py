@@ -38,6 +38,9 @@ CHECKS = {
 }  # fmt: skip
 
 
+ANSWERS = "TORCH_ANSWERS"  # the variable that names the file of torch's answers
+
+
 def main(checks):
     """Print what each check of a backend raised, or None."""
     raised = {}
@@ -54,14 +57,25 @@ def main(checks):
 JAX = pytest.param("jax", marks=pytest.mark.slow)
 
 
+@pytest.fixture(scope="module")
+def torch_answers(tmp_path_factory):
+    """The file of what torch answers: the process of the tests has imported it already."""
+    torch = pytest.importorskip("torch")
+    recipe, weights, images = live_case()
+    answers = live_model("torch", recipe, weights)(torch.from_numpy(images.transpose(0, 3, 1, 2)))
+    path = tmp_path_factory.mktemp("torch") / "answers.npy"
+    np.save(path, answers.detach().numpy())
+    return path
+
+
 @pytest.fixture(scope="module", params=("tensorflow", JAX))
-def raised(request):
+def raised(request, torch_answers):
     """By check: what it raised."""
     code = (
         f"from zoolens.training.crosstrain.training.trainers import test_keras_building as t; t.main('{request.param}')"
     )
     variables = trainer_named(request.param.partition(" ")[0]).variables
-    variables = {**variables, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    variables = {**variables, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3", ANSWERS: str(torch_answers)}
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=False
     )
@@ -74,13 +88,15 @@ def live_model(framework, recipe, weights):
     return trainer_named(framework)().live_model(SideRecipe(framework, recipe, ALIGNED, data), weights)
 
 
-def check_live_model(backend):
-    import torch  # before TensorFlow: imported after it, torch aborts in convolutions on some ARM machines
-
+def live_case():
     recipe = Recipe(architecture="convnorm", learning_rate=1, batch_size=1, epochs=1)
     weights = initial_weights(build("convnorm", ALIGNED, (1, 8, 8), 4), ALIGNED, 3)
-    images = np.random.default_rng(0).random((5, 8, 8, 1), np.float32)
-    theirs = live_model("torch", recipe, weights)(torch.from_numpy(images.transpose(0, 3, 1, 2))).detach().numpy()
+    return recipe, weights, np.random.default_rng(0).random((5, 8, 8, 1), np.float32)
+
+
+def check_live_model(backend):
+    recipe, weights, images = live_case()
+    theirs = np.load(os.environ[ANSWERS])
     ours = np.asarray(live_model(backend, recipe, weights)(images, training=False))
     assert np.allclose(ours, theirs, atol=1e-4), (ours, theirs)
     assert ours.std() > 0.01
