@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import tarfile
 import wave
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,7 @@ from zoolens.inventory.datasets.squad import open_squad
 from zoolens.inventory.datasets.tagged import open_tagged
 from zoolens.inventory.datasets.texts import open_texts
 from zoolens.inventory.datasets.voc import open_voc
+from zoolens.inventory.datasets.webdataset import open_webdataset
 from zoolens.inventory.datasets.yolo import open_yolo
 from zoolens.testing import models
 from zoolens.testing.counter_contract import CounterContract
@@ -220,6 +222,16 @@ def yolo(folder: Path, wider: int = 0) -> Dataset:
     return open_yolo(str(folder), classes="dog,cat")
 
 
+def webdataset(folder: Path) -> Dataset:
+    with tarfile.open(folder / "shard.tar", "w") as archive:
+        for number, (image, label) in enumerate(zip(IMAGES, LABELS, strict=True)):
+            for kind, content in (("png", _png(image)), ("cls", str(label).encode())):
+                member = tarfile.TarInfo(f"{number:04}.{kind}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    return open_webdataset(str(folder / "shard.tar"))
+
+
 def _png(image) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(image).save(stream, "png")
@@ -242,6 +254,7 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "tagged": tagged,
     "squad": squad,
     "yolo": yolo,
+    "webdataset": webdataset,
 }
 # Those whose truth is no class, with one truth changed.
 CHANGED: dict[str, Callable[[Path], Dataset]] = {

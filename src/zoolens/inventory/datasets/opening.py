@@ -35,12 +35,14 @@ Data = str | Path | Dataset  # as users name it, or opened
 # Files that only their name tells apart.
 _BY_SUFFIX: Final = {
     ".json": "coco",
+    ".tar": "webdataset",
     ".yaml": "yolo",
     ".yml": "yolo",
     **dict.fromkeys(SOUND_SUFFIXES, "sounds"),
     **dict.fromkeys(TAGGED_SUFFIXES, "tagged"),
     **dict.fromkeys(TEXT_SUFFIXES, "text"),
 }
+_SHARDS: Final = {".parquet": "parquet", ".tar": "webdataset"}  # kinds whose files lie side by side in a folder
 _IDX_START: Final = b"\0\0\x08"
 _GZIP_START: Final = b"\x1f\x8b"
 
@@ -178,8 +180,9 @@ def _kind_of_folder(folder: Path) -> str | None:
         return "idx"
     if any(name.startswith(("test_batch", "data_batch")) for name in names):
         return "cifar10"
-    if any(name.endswith(".parquet") for name in names):
-        return "parquet"
+    for suffix, kind in _SHARDS.items():
+        if any(name.endswith(suffix) for name in names):
+            return kind
     subfolders = (folder / name for name in names if (folder / name).is_dir() and not name.startswith("."))
     if any(next(images_under(path), None) for path in subfolders):
         return "imagefolder"
