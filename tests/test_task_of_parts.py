@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,76 +22,20 @@ from zoolens.findings.queries.query import query
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.tasks.task import task_named
 
+PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
 N = 40
 
-# Words that stand in a text, found by a model and said by the data; beside them, a picture of bytes.
-WORDS = """
-import numpy as np
-import pyarrow as pa
 
-from zoolens.inventory.tasks.judgement import Judgement, Metric, each_resample
-from zoolens.inventory.tasks.ragged import Ragged
-from zoolens.inventory.tasks.task import Task
-
-
-class Words(Task):
-    name = "words"
-    summary = "Words that stand in a text"
-    roles = {"words": True, "sure": False}
-    truth = "tags"
-    metric = "f1"
-    ragged = frozenset({"words", "sure", "tags"})
-
-    def columns(self, *, main):
-        return {"words": pa.list_(pa.string()), "sure": pa.list_(pa.float32()), "picture": pa.binary()}
-
-    def keep(self, values, labels):
-        return {
-            "words": Ragged.of([np.array(words, object) for words, _ in values], object),
-            "sure": Ragged.of([np.array(sure) for _, sure in values], np.float32),
-            "picture": np.array([bytes([len(words)]) for words, _ in values], object),
-        }
-
-    def truth_columns(self):
-        return {"tags": pa.list_(pa.string())}
-
-    def keep_truth(self, truths):
-        return {"tags": Ragged.of([[] if truth is None else truth["tags"] for truth in truths], object)}
-
-    def agreement(self, a, b, tolerance=0.0):
-        return shares(a.columns["words"], b.columns["words"])
-
-    def signature(self, answers):
-        return answers.columns["words"].lengths[:, None].astype(np.float32)
-
-    def scores(self, answers, labels):
-        return shares(answers.columns["words"], answers.truths["tags"])
-
-    def judgement(self, answers):
-        found = [set(row) for row in answers.columns["words"]]
-        there = [set(row) for row in answers.truths["tags"]]
-        right = np.array([len(a & b) for a, b in zip(found, there)])
-        total = np.array([len(a) + len(b) for a, b in zip(found, there)])
-
-        def metrics(weights):
-            return (2 * weights @ right / (weights @ total), float(weights.sum()))
-
-        return Judgement((Metric("f1"), Metric("inputs", "", (0.0, 1e6))), each_resample(metrics))
-
-    def show(self, answers, place, names=None):
-        return ", ".join(answers.columns["words"][place]) or "no words"
-
-
-def shares(ours, theirs):
-    pairs = [(set(a), set(b)) for a, b in zip(ours, theirs)]
-    return np.array([2 * len(a & b) / (len(a) + len(b)) if a or b else 1.0 for a, b in pairs])
-"""
+def words_of_the_page():
+    """The task that the page on plug-ins writes."""
+    section = PAGE.read_text(encoding="utf-8").partition("### Answers of any length\n")[2]
+    return section.partition("```python\n")[2].partition("```")[0]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def installed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    (folder / "zoolens_words.py").write_text(WORDS, encoding="utf-8")
+    (folder / "zoolens_words.py").write_text(words_of_the_page(), encoding="utf-8")
     about = folder / "zoolens_words-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: zoolens-words\nVersion: 1.0\n", encoding="utf-8")
@@ -144,7 +89,6 @@ def test_rows_of_any_length_come_back_as_they_were():
         expected = given[-len(read) :]
         assert [row.tolist() for row in read.main.columns["words"]] == [words for words, _ in expected]
         assert [row.tolist() for row in read.main.columns["sure"]] == [sure for _, sure in expected]
-        assert [bytes(row) for row in read.main.columns["picture"]] == [bytes([len(words)]) for words, _ in expected]
         assert read.known.tolist() == [place < 5 for place in range(6)][-len(read) :]
         assert read.labelled
 
