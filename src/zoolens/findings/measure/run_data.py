@@ -14,6 +14,7 @@ from zoolens.findings.measure.class_order import judged_right
 from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
 
 ACCURACY: Final = "top1"
+SCORE: Final = "score"  # how right the answers are on average, input by input
 
 
 def run_facts(run: Run) -> dict[str, Any]:
@@ -46,9 +47,15 @@ def main_metric(run: Run) -> str:
 
 
 def judged_figure(run: Run, observations: Iterable[Observation]) -> str:
-    """The main metric with its interval, after its name unless it is the accuracy of classes, which a heading names."""
-    metric = main_metric(run)
-    shown = with_interval(main_figure(observations, metric))
+    """The main metric with its interval, after its name unless it is the accuracy of classes, which a heading names.
+
+    Where the dataset does not define it, such as the AUC of frames for sounds without times, the mean score stands in.
+    """
+    metric, known = main_metric(run), list(observations)
+    found = main_figure(known, metric)
+    if found is None and metric != ACCURACY and (found := main_figure(known, SCORE)) is not None:
+        metric = SCORE
+    shown = with_interval(found)
     return shown if metric == ACCURACY or shown == NOTHING else f"{metric} {shown}"
 
 

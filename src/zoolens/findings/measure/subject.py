@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.errors import ManifestError, ModelError
+from zoolens.base.errors import DatasetError, ManifestError, ModelError
 from zoolens.findings.measure.class_order import class_order, in_data_order
 from zoolens.findings.measure.jobs import Job
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
 from zoolens.inventory.datasets.loader import Preparation
-from zoolens.inventory.manifests.schema import Output
+from zoolens.inventory.datasets.sound.waveform import RECORD
+from zoolens.inventory.manifests.schema import MODALITIES, Output
 from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.inventory.preprocess.classlookup import class_translation, find_outputs
 from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT, build_scores, labels_of, plain_numbers
 from zoolens.inventory.preprocess.pipeline import build_prepare
+from zoolens.inventory.preprocess.sound_feeds import SoundFeeds
 from zoolens.inventory.preprocess.text import PrepareText
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.outputs.noise_probe import made_up_feeds
@@ -75,6 +77,7 @@ class Subject:
     outputs: tuple[JudgedOutput, ...]  # as the manifest declares them, the main one first
     preparation: Preparation
     text: PrepareText | None = None  # of a model that takes text
+    sound: SoundFeeds | None = None  # of a model that takes sounds
 
     @property
     def prepare(self) -> Callable[[Sample], Array]:
@@ -99,10 +102,16 @@ class Subject:
 
     def predict(self, batch: Array) -> tuple[Raw, ...]:
         """Raw answers of one batch, for each output."""
+        if self.sound is not None and self.sound.windowed:
+            return self._checked(self.sound.answered(self.session, batch), batch)
         return self._checked(self.session.predict(self.named_inputs(batch)), batch)
 
     def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Raw, ...]]]:
         """Hand batches to the model; what is given back waits for their answers. In our own process it waits here."""
+        if self.sound is not None and self.sound.windowed:
+            # Each is many calls already, of which one may need the answer to the one before.
+            answers = [self.predict(batch) for batch in batches]
+            return lambda: answers
         finish = self.session.begin_predict([self.named_inputs(batch) for batch in batches])
         return lambda: [self._checked(answer, batch) for answer, batch in zip(finish(), batches, strict=True)]
 
@@ -110,6 +119,8 @@ class Subject:
         """What is fed for a batch: of records, a field for each input."""
         if self.text is not None and batch.dtype.names is not None:
             return self.text.feeds(batch)
+        if self.sound is not None:
+            return self.sound.first(batch)
         if batch.dtype.names is None:
             return {self.input.name: batch}
         return {name: np.ascontiguousarray(batch[name]) for name in batch.dtype.names}
@@ -130,8 +141,8 @@ class Subject:
 
     @property
     def has_several_inputs(self) -> bool:
-        """Whether samples are records with a field for each input, as texts always are."""
-        return len(self.session.inputs) != 1 or self.text is not None
+        """Whether samples are records with a field for each input, as texts always are; sounds fill all inputs too."""
+        return len(self.session.inputs) != 1 or self.text is not None or self.sound is not None
 
     def needs_made_up(self, dataset: Dataset) -> bool:
         """Whether the dataset does not give what it is timed with."""
@@ -194,16 +205,26 @@ def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     source = session.inputs[0]
     if manifest.takes_text:
         return _text_subject(job, session, dataset)
+    if manifest.takes_sound:
+        return _sound_subject(job, session, dataset)
+    if _fields(dataset) == RECORD:
+        raise DatasetError(
+            f"The samples are sounds, but {job.entry.ref} takes {MODALITIES[manifest.inputs[0].modality]}.",
+            hint="Declare modality: sound in its manifest, or give other data.",
+        )
     several = len(session.inputs) != 1 or len(manifest.inputs) != 1 or _fields(dataset) is not None
     # Can be timed, not judged: see `check_answers`.
     if several and not _gives_all(dataset, job, session):
         return Subject(job, session, source, (), Preparation(lambda sample: sample.value))
     preparation = Preparation(_prepare_several(job, session)) if several else _prepare(job, session, source)
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(manifest.outputs)))
-    if not any(task_named(output.task).located for output in outputs):
-        # Such answers are read without knowing the sample.
-        preparation = replace(preparation, memo=None)
-    return Subject(job, session, source, outputs, preparation)
+    return Subject(job, session, source, outputs, _without_needless_memo(preparation, outputs))
+
+
+def _without_needless_memo(preparation: Preparation, outputs: Sequence[JudgedOutput]) -> Preparation:
+    """Most answers are read without knowing the sample."""
+    located = any(task_named(output.task).located for output in outputs)
+    return preparation if located else replace(preparation, memo=None)
 
 
 def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
@@ -211,6 +232,16 @@ def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(job.manifest.outputs)))
     ids = text.tensors["input_ids"]
     return Subject(job, session, ids, outputs, Preparation(lambda sample: text(sample.value), text.many), text)
+
+
+def _sound_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
+    declared = job.manifest.inputs[0]
+    assert declared.sound is not None  # the schema sees to it
+    source = _named(session.inputs, declared.name, "input", 0)
+    sound = SoundFeeds(declared.sound, source, session.inputs, session.outputs)
+    outputs = tuple(_judged(job, session, place, dataset) for place in range(len(job.manifest.outputs)))
+    preparation = _without_needless_memo(_prepare(job, session, source), outputs)
+    return Subject(job, session, source, outputs, preparation, sound=sound)
 
 
 def _gives_all(dataset: Dataset, job: Job, session: Session) -> bool:
@@ -320,7 +351,12 @@ def _prepare(job: Job, session: Session, source: TensorSpec) -> Preparation:
         isolated = _isolated(session)
         return Preparation(lambda sample: isolated.run_preprocess(sample.value))
     declared = build_prepare(job.manifest.inputs[0], source)
-    return Preparation(lambda sample: declared(sample.value), declared.many, lambda sample: declared.memo(sample.value))
+    return Preparation(
+        lambda sample: declared(sample.value),
+        declared.many,
+        lambda sample: declared.memo(sample.value),
+        uneven=declared.uneven,
+    )
 
 
 def _scores(

@@ -50,7 +50,16 @@ FORMATS = (  # those of the built-in runtimes
 )
 
 # The built-in ones.
-TASKS = ("classification", "detection", "segmentation", "multilabel", "embedding", "regression", "other")
+TASKS = (
+    "classification",
+    "detection",
+    "segmentation",
+    "voice-activity",
+    "multilabel",
+    "embedding",
+    "regression",
+    "other",
+)
 
 Decoder = Literal["pillow", "opencv", "tensorflow"]
 DEFAULT_DECODER: Decoder = "pillow"

@@ -46,7 +46,7 @@ class Masks(Part):
 
 
 class Threshold(Part):
-    """From which probability on a label counts as answered."""
+    """From which probability on a label counts as answered, or a frame as speech."""
 
     op: Literal["threshold"]
     above: float = Field(default=0.5, gt=0, lt=1, description="Labels with a higher probability are answered.")
@@ -54,10 +54,10 @@ class Threshold(Part):
 
 def check_mask_steps(task: str, steps: Sequence[Part]) -> None:
     """Refuses steps that another task has, and a second one of a kind."""
-    for kind, of in ((Masks, "segmentation"), (Threshold, "multilabel")):
+    for kind, tasks in ((Masks, ("segmentation",)), (Threshold, ("multilabel", "voice-activity"))):
         given = sum(isinstance(step, kind) for step in steps)
         name = kind.__name__.lower()
-        if given and task != of:
-            raise ValueError(f"{name} is for task: {of}, not for task: {task}")
+        if given and task not in tasks:
+            raise ValueError(f"{name} is for task: {' or '.join(tasks)}, not for task: {task}")
         if given > 1:
             raise ValueError(f"there is one step {name} at most")

@@ -21,6 +21,8 @@ Array = NDArray[Any]
 class Prepare(ABC):
     """A function from a decoded sample to one input without its batch axis."""
 
+    uneven: bool = False  # inputs may differ in shape, and each is a batch of its own
+
     @abstractmethod
     def __call__(self, value: Array) -> Array: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -59,13 +59,21 @@ _DEFAULTS: Final = {
 _MOST_NUMBERS: Final = 1 << 26
 
 
+@dataclass(frozen=True)
+class SoundPlace:
+    """Where an input begins in its file, negative where silence comes first, and how long the file is, in seconds."""
+
+    begin: float
+    seconds: float
+
+
 class PrepareSound(Prepare):
-    """A sample becomes one input without its batch axis. Where the manifest cuts sounds into windows, it becomes an
-    array of type object without axes, whose only item has all windows: sounds have different numbers of them."""
+    """A sample becomes one input without its batch axis; where the manifest cuts sounds into windows, all of them."""
 
     def __init__(self, spec: Input, tensor: TensorSpec) -> None:
         assert spec.sound is not None  # the schema sees to it
         self._sound = spec.sound
+        self.uneven = spec.sound.windows is not None
         self._steps, normalizing = split_steps(spec.preprocess)
         self._wanted = spec.shape[1:]
         self._finish = PrepareArray(spec.model_copy(update={"preprocess": normalizing}), tensor)
@@ -85,12 +93,19 @@ class PrepareSound(Prepare):
                 f"{_MOST_NUMBERS:,}.",
                 hint="Cut it into shorter files.",
             )
-        held = np.empty((), object)
-        held[()] = self._finish.many(np.stack(ready))
-        return held
+        return self._finish.many(np.stack(ready))
 
     def many(self, values: Array) -> Array | None:
         return None
+
+    def memo(self, value: Array) -> SoundPlace:
+        sound = from_record(np.asarray(value))
+        rate = self._sound.rate
+        length = -(-len(sound.samples) * rate // sound.rate)
+        front = lead_in(self._sound)
+        if self._sound.length is not None:
+            front += _moved(self._sound.length, self._sound.length.samples - front - length)
+        return SoundPlace(-front / rate, len(sound.samples) / sound.rate)
 
     def _samples(self, value: Array) -> Samples:
         """One channel at the declared rate and length."""
@@ -132,13 +147,19 @@ def lead_in(sound: Sound) -> int:
 
 def at_declared_length(samples: Samples, declared: SoundLength) -> Samples:
     missing = declared.samples - len(samples)
+    front = _moved(declared, missing)
     if missing >= 0:
-        front = {"end": 0, "front": missing, "both": missing // 2}[declared.pad]
         return np.pad(samples, (front, missing - front))
     if declared.crop == "none":
         return samples
-    begin = {"start": 0, "middle": -missing // 2, "end": -missing}[declared.crop]
-    return samples[begin : begin + declared.samples]
+    return samples[-front : declared.samples - front]
+
+
+def _moved(declared: SoundLength, missing: int) -> int:
+    """Samples of silence in front of a sound that is too short; negative: samples cut off in front of a longer one."""
+    if missing >= 0:
+        return {"end": 0, "front": missing, "both": missing // 2}[declared.pad]
+    return {"start": 0, "none": 0, "middle": -(-missing // 2), "end": missing}[declared.crop]
 
 
 def cut_windows(samples: Samples, declared: SoundWindows) -> NDArray[np.float32]:

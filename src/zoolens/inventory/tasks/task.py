@@ -167,6 +167,7 @@ BUILT_IN: Final = {
     "regression": "zoolens.inventory.tasks.regression:Regression",
     "other": "zoolens.inventory.tasks.vectors:Vectors",
     "segmentation": "zoolens.inventory.tasks.segmentation:Segmentation",
+    "voice-activity": "zoolens.inventory.tasks.voice_activity:VoiceActivity",
     "multilabel": "zoolens.inventory.tasks.multilabel:MultiLabel",
 }
 

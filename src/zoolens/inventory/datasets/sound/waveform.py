@@ -17,6 +17,7 @@ MAX_CHANNELS: Final = 64
 MAX_RATE: Final = 768_000  # Hz, the highest rate of studio converters
 MIXES: Final = ("mean", "first")
 SCALES: Final = ("unit", "int16", "maximum")
+RECORD: Final = ("samples", "rate")  # the fields of a sample that is a sound
 _INT16: Final = np.float32(32768)
 
 
@@ -34,7 +35,7 @@ class Waveform:
 
 def to_record(waveform: Waveform) -> NDArray[Any]:
     """A sound as datasets give it: a record with its samples and its rate, which belong together."""
-    kind = np.dtype([("samples", np.float32, waveform.samples.shape), ("rate", np.int32)])
+    kind = np.dtype([(RECORD[0], np.float32, waveform.samples.shape), (RECORD[1], np.int32)])
     record = np.empty((), kind)
     record["samples"], record["rate"] = waveform.samples, waveform.rate
     return record
@@ -42,7 +43,7 @@ def to_record(waveform: Waveform) -> NDArray[Any]:
 
 def from_record(value: NDArray[Any]) -> Waveform:
     """The sound of a dataset's sample; anything else is refused, above all samples without their rate."""
-    if value.dtype.names != ("samples", "rate"):
+    if value.dtype.names != RECORD:
         what = "a text" if value.dtype == object else "an array without a sample rate"
         raise DatasetError(
             f"The sample is {what}, but the model takes sounds.", hint="Give a folder of sounds: --data sounds:FOLDER."
