@@ -20,6 +20,7 @@ from zoolens.base.errors import DatasetError
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.decoders.decoder import TURNING
 from zoolens.inventory.datasets.images import FORMATS
+from zoolens.inventory.datasets.sound.waveform import from_record
 from zoolens.inventory.manifests.schema import Input
 from zoolens.inventory.manifests.schema_steps import Normalize
 from zoolens.inventory.runtimes.runtime import TensorSpec
@@ -103,6 +104,23 @@ def turned_pictures(spec: Input, dataset: Dataset) -> str | None:
     return (
         f"{turned} of {len(places)} pictures looked at are to be turned by their EXIF data, which decoder: "
         f"{spec.decoder} does not do; decoder: opencv does"
+    )
+
+
+def resampled_sounds(spec: Input, dataset: Dataset) -> str | None:
+    """What to say where sounds have another rate than the model was trained with: they are resampled, as declared."""
+    if spec.sound is None or spec.sound.resample is None or not len(dataset):
+        return None
+    places = _places(dataset)
+    rates = [from_record(dataset.read(place).value).rate for place in places]
+    others = sorted({rate for rate in rates if rate != spec.sound.rate})
+    if not others:
+        return None
+    changed = sum(rate != spec.sound.rate for rate in rates)
+    listed = ", ".join(f"{rate:,}" for rate in others)
+    return (
+        f"{changed} of {len(places)} sounds looked at have {listed} samples a second, "
+        f"and are resampled to {spec.sound.rate:,} as {spec.sound.resample} does"
     )
 
 

@@ -16,7 +16,7 @@ from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.carryover import metric_settings, with_current_metrics
 from zoolens.findings.measure.class_order import CLASSES, class_order, with_class_order
-from zoolens.findings.measure.input_checks import pixel_doubt, turned_pictures
+from zoolens.findings.measure.input_checks import pixel_doubt, resampled_sounds, turned_pictures
 from zoolens.findings.measure.jobs import Job, Skipped, plan_jobs
 from zoolens.findings.measure.outcome_notes import guesses_of, notes_of
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
@@ -264,8 +264,9 @@ class _Stages:
                 self._warnings.append(f"input {spec.name}: {doubt}" if several else doubt)
         if several:
             return
-        if turned := turned_pictures(manifest.inputs[0], dataset):
-            self._notes.append(turned)
+        for look in (turned_pictures, resampled_sounds):
+            if said := look(manifest.inputs[0], dataset):
+                self._notes.append(said)
 
     def _judge_predictions(self) -> None:
         """Every metric from the stored predictions; a damaged store or a failing metric stops none of the others."""

@@ -135,4 +135,4 @@ def _constant(spec: TensorSpec, value: float | tuple[float, ...]) -> Array:
         raise ManifestError(
             f"The input {spec.name} takes {shape_text(spec.shape)}, but its constant has {held.size} numbers."
         )
-    return np.ascontiguousarray(np.broadcast_to(held.reshape(() if held.size == 1 else shape), shape))
+    return np.array(np.broadcast_to(held.reshape(() if held.size == 1 else shape), shape))

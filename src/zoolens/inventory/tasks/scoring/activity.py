@@ -15,8 +15,8 @@ Figures = Callable[[Integers], Floats]
 
 @dataclass(frozen=True)
 class ActivityParts:
-    """Of each judged frame: its score, decision, truth and sound. Of each sound: whether its times are known, whether
-    anybody speaks in it, its highest score, and how many frames were judged and are right."""
+    """All judged frames with their scores, decisions, truths and sounds; then all sounds: whether the times of speech
+    are known, whether anybody speaks, the highest score, and how many frames are judged and right."""
 
     scores: Floats
     active: Flags
