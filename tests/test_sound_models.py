@@ -1,19 +1,18 @@
 """Models that take sounds are evaluated from a manifest, without a line of code."""
 
 import json
-import os
 import wave
-from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 
 from zoolens.base.store.store import open_store
+from zoolens.conftest import ASSETS
 from zoolens.findings.measure.evaluate import evaluate
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS", Path(__file__).parents[2] / "shared" / "assets")) / "tasks"
-AUDIO = ASSETS / "audio"
+TASKS = ASSETS / "tasks"
+AUDIO = TASKS / "audio"
 needs_assets = pytest.mark.skipif(not AUDIO.is_dir(), reason="the reference assets (ZOOLENS_ASSETS) are not here")
 WORDS = ["Down", "Go", "Left", "No", "Off", "On", "Right", "Stop", "Up", "Yes", "Silence", "Unknown"]
 
@@ -41,7 +40,7 @@ def measured(outcome, store):
 
 
 def known(file):
-    entries = json.loads((ASSETS / "MANIFEST.json").read_text())["entries"]
+    entries = json.loads((TASKS / "MANIFEST.json").read_text())["entries"]
     return next(entry for entry in entries if entry["file"] == f"audio/models/{file}")["measured"]
 
 
