@@ -181,7 +181,8 @@ def describe_step(step: Step) -> str:
 def describe_output(item: Output) -> str:
     steps = ", ".join(step.op.replace("_", " ") for step in item.postprocess)
     labels = f", {len(item.labels):,} class names" if item.labels else ""
-    name = item.name or "the first output"
+    parts = ", ".join(f"{role} {tensor}" for role, tensor in (item.parts or {}).items())
+    name = item.name or parts or "the first output"
     scores = f", {item.scores}" if task_named(item.task).discrete else ""
     return f"{name}: {item.task}{scores}{f', then {steps}' if steps else ''}{labels}"
 

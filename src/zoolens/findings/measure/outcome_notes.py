@@ -31,10 +31,14 @@ def guesses_of(context: Context, run: Run) -> Iterator[str]:
     """What the accuracy rests on that nobody has written down."""
     manifest, dataset = context.job.manifest, context.dataset
     output = manifest.outputs[0] if manifest.outputs else None
-    if output is None or not task_named(output.task).judged or not dataset.labelled:
-        return  # there is no accuracy
+    if output is None:
+        return
+    task = task_named(output.task)
+    known = dataset.labelled if task.truth is None else dataset.truth_kind == task.truth
+    if not task.judged or not known:
+        return  # there is no figure that judges answers
     yield from guesses_in(manifest.attributes)
-    if not task_named(output.task).discrete or output.label_map:
+    if not task.discrete or output.label_map:
         return
     width = int((run.resolved.get("outputs") or [{}])[0].get("width") or 0)
     if assumed := assumed_order(labels_of(output, context.job.entry.folder), width, dataset):

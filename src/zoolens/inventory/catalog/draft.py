@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from zoolens.base import plugins
 from zoolens.base.engine.environments import ensure_environment, parse_env
 from zoolens.base.errors import ModelError, ZoolensError
+from zoolens.inventory.catalog.task_guesses import DraftedFile, embedded_labels, guessed_task, with_steps
 from zoolens.inventory.manifests.digests import digest, size_on_disk
 from zoolens.inventory.manifests.formats import detect_format, legal_name, model_stem
 from zoolens.inventory.manifests.guesses import Guesses
 from zoolens.inventory.manifests.locations import resolve_asset
 from zoolens.inventory.manifests.schema import Asset, AssetFile, Input, Manifest, Output
-from zoolens.inventory.manifests.schema_steps import Divide, DropLeading, OutputStep
+from zoolens.inventory.manifests.schema_steps import Divide, DropLeading, OutputStep, Step
 from zoolens.inventory.runtimes.isolation.isolated import open_model
 from zoolens.inventory.runtimes.onnx import onnx_file
 from zoolens.inventory.runtimes.outputs.noise_probe import NoiseAnswers, answers_to_noise, is_one
@@ -61,14 +62,21 @@ def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambd
             f"{path.name} does not say what its inputs and outputs are.", hint="Write them into a manifest by hand."
         )
     guesses = _Guesses(format_)
+    file = DraftedFile(format_, files["model"], inputs, outputs)
+    found = guessed_task(file)
+    guesses.prepared = found is not None and found.steps is not None
     try:
-        manifest_inputs = tuple(guesses.input(spec) for spec in inputs)
+        manifest_inputs = tuple(with_steps(guesses.input(spec), found.steps if found else None) for spec in inputs)
     except ValidationError as error:
         what = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise ModelError(f"{path.name} declares an invalid input: {what}.") from error
-    ends = endings(format_, files["model"], len(outputs))
-    sources = output_layers(format_, files["model"])
-    manifest_outputs = tuple(guesses.outputs(outputs, ends, noise, sources))
+    if found is not None:
+        guesses.said += found.said
+        manifest_outputs = found.outputs
+    else:
+        ends = endings(format_, files["model"], len(outputs))
+        sources = output_layers(format_, files["model"])
+        manifest_outputs = guesses.labelled(guesses.outputs(outputs, ends, noise, sources), file)
     return Manifest(
         name=legal_name(model_stem(path)),
         version=DRAFT_VERSION,
@@ -159,6 +167,22 @@ def _runtimes_for(format_: str, *, installed: bool = True) -> list[Runtime]:
 
 class _Guesses(Guesses):
     """Turns tensor specs into manifest parts and keeps count of what was only assumed."""
+
+    prepared: bool = False  # how images are prepared is known otherwise
+
+    def _steps(self, *described: Any) -> Iterable[Step]:
+        return () if self.prepared else super()._steps(*described)
+
+    def labelled(self, outputs: Iterable[Output], file: DraftedFile) -> tuple[Output, ...]:
+        """The outputs, the first with the names of its classes where the file holds as many. ImageNet's are left out:
+        its classes are known by their order, and go by too many names."""
+        first, *others = outputs
+        labels = embedded_labels(file) if first.task == "classification" and not first.postprocess else None
+        shape = next(spec.shape for spec in file.outputs if spec.name == first.name)
+        if labels is None or len(labels) != _classes(shape) or len(labels) in _IMAGENET_CLASSES:
+            return (first, *others)
+        self.said.append(f"names of {len(labels)} classes are those in the file")
+        return (first.model_copy(update={"labels": labels}), *others)
 
     def input(self, spec: TensorSpec) -> Input:
         return self.image_or_array(spec.name, spec.shape, spec.dtype, quantised=spec.quantised)
