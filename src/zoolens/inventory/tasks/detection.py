@@ -8,6 +8,7 @@ applications show (Ultralytics 0.25, TensorFlow's examples 0.3 to 0.5).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -21,7 +22,7 @@ from zoolens.inventory.manifests.schema_boxes import MOST_BOXES
 from zoolens.inventory.preprocess.box_outputs import ImageBoxes, build_boxes
 from zoolens.inventory.preprocess.letterbox import Framing, declared_framing
 from zoolens.inventory.tasks.drawing import Drawing, DrawnBox
-from zoolens.inventory.tasks.judgement import Judgement, Metric
+from zoolens.inventory.tasks.judgement import ClassFigures, Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.scoring.box_agreement import box_agreement
@@ -147,7 +148,23 @@ class Detection(Task):
     def judgement(self, answers: Answers) -> Judgement | None:
         parts = [match_boxes(found, true) for found, true in zip(detected(answers), _true(answers), strict=True)]
         accumulator = BoxAccumulator(parts)
-        return Judgement(METRICS, accumulator.resampled, tuple(_notes(answers, len(accumulator.classes))))
+        # All metrics and classes are resampled with the same weights, one after the other.
+        remembered: dict[bytes, tuple[Floats, Floats]] = {}
+
+        def resampled(weights: NDArray[np.int64]) -> tuple[Floats, Floats]:
+            key = hashlib.sha256(weights.tobytes()).digest()
+            if key not in remembered:
+                remembered[key] = accumulator.resampled(weights)
+            return remembered[key]
+
+        return Judgement(
+            METRICS,
+            lambda weights: resampled(weights)[0],
+            tuple(_notes(answers, len(accumulator.classes))),
+            ClassFigures(
+                Metric("class_ap"), tuple(accumulator.classes.tolist()), lambda weights: resampled(weights)[1]
+            ),
+        )
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         found = _image(answers, place).above(SEEN)

@@ -64,15 +64,17 @@ class BoxAccumulator:
         precision, recall = self._curves(times[np.newaxis])
         return precision[0], recall[0]
 
-    def resampled(self, weights: NDArray[np.int64]) -> Floats:
-        """The twelve figures (columns) for several weights at once (rows), which is far quicker than one by one."""
+    def resampled(self, weights: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """The twelve figures, and the AP of each class (columns), for several weights at once (rows): far quicker than
+        one by one."""
         for row in weights:
             _checked(row, self._images)
-        rows = [np.zeros((0, len(fields(BoxFigures))))]
+        figures, classes = [np.zeros((0, len(fields(BoxFigures))))], [np.zeros((0, len(self.classes)))]
         for start in range(0, len(weights), _ROWS):
             precision, recall = self._curves(weights[start : start + _ROWS])
-            rows.append(np.array([astuple(_figures(*one)) for one in zip(precision, recall, strict=True)]))
-        return np.concatenate(rows)
+            figures.append(np.array([astuple(_figures(*one)) for one in zip(precision, recall, strict=True)]))
+            classes.append(precision[..., 0].mean(axis=(1, 2)))
+        return np.concatenate(figures), np.concatenate(classes)
 
     def _curves(self, times: Integers) -> tuple[Floats, Floats]:
         # Products of whole numbers are exact in float64, and much quicker there.
