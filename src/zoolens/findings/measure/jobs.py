@@ -30,7 +30,7 @@ class Job(Placement):
             self.isolate,
             self.manifest.inputs[0].decoder,
             [output.task for output in self.manifest.outputs],
-            text=self.manifest.takes_text,
+            inputs=self.manifest.inputs[0],
         )
 
     @cached_property

@@ -21,7 +21,7 @@ from zoolens.base.engine.nvml import GpuProbe, NoNvml
 from zoolens.base.store.records import StackRecord, fingerprint
 from zoolens.inventory.catalog.packages import installed_packages
 from zoolens.inventory.datasets.decoders.decoder import packages_of
-from zoolens.inventory.manifests.schema import DEFAULT_DECODER
+from zoolens.inventory.manifests.schema import DEFAULT_DECODER, Input
 from zoolens.inventory.preprocess.tokenizer_client import LIBRARY as TOKENIZERS
 from zoolens.inventory.runtimes.devices import device_index
 from zoolens.inventory.runtimes.runtime import Options, Runtime
@@ -49,7 +49,7 @@ def resolve_stack(
     decoder: str = DEFAULT_DECODER,
     tasks: Iterable[str] = (),
     *,
-    text: bool = False,
+    inputs: Input | None = None,
 ) -> StackRecord:
     ours = installed_packages()
     theirs = environment.freeze if environment else ours
@@ -82,8 +82,12 @@ def resolve_stack(
     # Pillow is among the packages already, and runs that are stored keep their key.
     if decoder != DEFAULT_DECODER:
         identity["decoder"] = {name: ours[name] for name in packages_of(decoder) if name in ours}
-    if text:  # it makes every input
+    # What makes every input.
+    if inputs is not None and inputs.tokenizer is not None:
         identity["tokenizer"] = {TOKENIZERS: ours.get(TOKENIZERS)}
+    if inputs is not None and inputs.sound is not None:
+        resamplers = ("soxr",) if inputs.sound.resample == "soxr" else ()
+        identity["sound"] = {name: ours.get(name) for name in ("soundfile", *resamplers)}
     lock = {
         **identity,
         "all_packages": ours,

@@ -12,6 +12,7 @@ from zoolens.base.engine.machine import describe_machine
 from zoolens.base.store.records import fingerprint
 from zoolens.findings.measure import lock
 from zoolens.findings.measure.lock import PROTOCOL, WORKER_PROTOCOL, installed_packages, resolve_stack
+from zoolens.inventory.manifests.schema import Input
 from zoolens.inventory.runtimes.fake import Fake
 from zoolens.inventory.runtimes.runtime import Options
 
@@ -92,6 +93,14 @@ def test_a_decoder_counts_where_it_is_not_the_usual_one():
     other = resolve_stack(Measured(), Options(), None, decoder="opencv")
     assert other.identity["decoder"] == {"opencv-python-headless": "4.0"}
     assert other.fingerprint != plain.fingerprint
+
+
+def test_the_libraries_that_make_inputs_of_sounds_count():
+    plain = resolve_stack(Measured(), Options(), None)
+    sounds = Input(modality="sound", shape=(1, 4), sound={"rate": 8000, "resample": "soxr"})
+    identity = resolve_stack(Measured(), Options(), None, inputs=sounds).identity
+    assert set(identity) - set(plain.identity) == {"sound"}
+    assert set(identity["sound"]) == {"soundfile", "soxr"}
 
 
 def test_a_plug_in_of_somebody_else_counts_by_its_code(monkeypatch):
