@@ -261,8 +261,7 @@ def _check_probabilities(values: Scores, tensor: TensorSpec) -> None:
         sigmoids = float(finite.min()) >= 0 and float(finite.max()) <= 1
         raise ModelError(
             f"The manifest declares probabilities, but the model answered {what}.",
-            hint="Where each is a sigmoid, an input may have several labels: declare task: other, since no accuracy is "
-            "measured of that."
+            hint="Where each is a sigmoid, an input may have several labels: declare task: multilabel."
             if sigmoids
             else "Declare scores: logits for this output.",
         )

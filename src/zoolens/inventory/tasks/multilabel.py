@@ -18,19 +18,17 @@ from zoolens.base.errors import ManifestError, ModelError
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.schema_masks import Threshold
 from zoolens.inventory.preprocess.outputs import MAX_WIDTH, plain_numbers
-from zoolens.inventory.tasks.judgement import Judgement, Metric, each_resample
+from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 from zoolens.inventory.tasks.ragged import Ragged
-from zoolens.inventory.tasks.scoring.label_sets import LabelParts, f1_by_class, micro_label_f1, subset_accuracy
-from zoolens.inventory.tasks.scoring.ranked_scores import RankedScores, average_precision, rank_scores, roc_auc
-from zoolens.inventory.tasks.scoring.score import Score
+from zoolens.inventory.tasks.scoring.label_sets import LabelParts
+from zoolens.inventory.tasks.scoring.ranked_scores import RankedScores, rank_scores, weighted_areas
 from zoolens.inventory.tasks.task import (
     TOLERANCE,
     TRUTH_KNOWN,
     Answers,
     Column,
     Floats,
-    PairFigures,
     Task,
     column,
     taken_answers,
@@ -41,7 +39,8 @@ if TYPE_CHECKING:
 
 Flags = NDArray[np.bool_]
 
-MAX_CELLS: Final = 1 << 20  # inputs × labels that are sorted together for the micro average
+# Inputs × labels that are sorted together for the micro average: more would take minutes to resample.
+MAX_CELLS: Final = 1 << 18
 _SHOWN: Final = 5
 _METRICS: Final[tuple[str, ...]] = ("map", "macro_auc", "subset_accuracy", "micro_f1", "macro_f1")
 _MICRO_AUC: Final = "micro_auc"
@@ -127,31 +126,26 @@ class MultiLabel(Task):
     def judgement(self, answers: Answers) -> Judgement | None:
         parts, known = _judged(answers), _present(answers) >= 0
         probabilities = column(answers, "probability")
-        ranked = [
-            _Ranked.of(probabilities[:, place], parts.true[:, place], known[:, place])
-            for place in range(known.shape[1])
-        ]
+        labels = range(known.shape[1])
+        ranked = [_Ranked.of(probabilities[:, place], parts.true[:, place], known[:, place]) for place in labels]
         names, together = _METRICS, None
         if known.sum() <= MAX_CELLS:
             names, together = (*_METRICS, _MICRO_AUC), _Ranked.of_all(probabilities, parts.true, known)
-        precision, area, f1 = (_Mean(_defined(scores)) for scores in _each_class(parts, ranked, None))
+        once = np.ones((1, len(answers)), np.int64)
+        # Means are over the labels that are defined on all inputs, and undefined where a resample lacks one of them.
+        counted = [~np.isnan(found[0]) for found in _each_label(parts, ranked, once)]
 
-        def metrics(weights: NDArray[np.int64]) -> list[float]:
-            precisions, areas, f1s = _each_class(parts, ranked, weights)
-            found = [
-                precision.of(precisions),
-                area.of(areas),
-                subset_accuracy(parts, weights).value,
-                micro_label_f1(parts, weights).value,
-                f1.of(f1s),
-            ]
-            return found if together is None else [*found, together.score(roc_auc, weights).value]
+        def aggregate(weights: NDArray[np.int64]) -> Floats:
+            precisions, areas, f1s = (
+                _mean(found[:, there])
+                for found, there in zip(_each_label(parts, ranked, weights), counted, strict=True)
+            )
+            subset, micro = _of_sets(parts, weights)
+            found = [precisions, areas, subset, micro, f1s]
+            return np.stack(found if together is None else [*found, together.areas(_columns(weights))[1]], axis=1)
 
-        notes = _notes(len(ranked), len(precision.classes), int((~known).sum()), together is None)
-        return Judgement(tuple(Metric(name) for name in names), each_resample(metrics), tuple(notes))
-
-    def figures(self, a: Answers, b: Answers) -> PairFigures:
-        return PairFigures()
+        notes = _notes(len(ranked), int(counted[0].sum()), int((~known).sum()), together is None)
+        return Judgement(tuple(Metric(name) for name in names), aggregate, tuple(notes))
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         row, there = column(answers, "probability")[place], answered(answers)[place]
@@ -258,31 +252,49 @@ class _Ranked:
     def of_all(cls, scores: NDArray[np.float32], true: Flags, known: Flags) -> _Ranked:
         return cls(rank_scores(scores[known], true[known]), np.nonzero(known)[0])
 
-    def score(self, metric: Callable[..., Score], weights: NDArray[np.int64] | None) -> Score:
-        return metric(self.ranked, None if weights is None else weights[self.inputs])
+    def areas(self, columns: Floats) -> tuple[Floats, Floats]:
+        """Average precision and area under the ROC curve, for weights inputs × resamples."""
+        return weighted_areas(self.ranked, columns[self.inputs])
 
 
-@dataclass(frozen=True)
-class _Mean:
-    """The mean over classes that are defined on all inputs; undefined where a resample lacks one of them."""
-
-    classes: NDArray[np.int64]
-
-    def of(self, scores: Sequence[Score]) -> float:
-        values = np.array([score.value for score in scores])[self.classes]
-        return float(values.mean()) if len(values) else float("nan")
+def _columns(weights: NDArray[np.int64]) -> Floats:
+    """Weights as inputs × resamples, resamples side by side in memory."""
+    return np.ascontiguousarray(weights.T, np.float64)
 
 
-def _defined(scores: Sequence[Score]) -> NDArray[np.int64]:
-    return np.flatnonzero([score.defined for score in scores])
+def _each_label(
+    parts: LabelParts, ranked: Sequence[_Ranked], weights: NDArray[np.int64]
+) -> tuple[Floats, Floats, Floats]:
+    """Average precision, area under the ROC curve and F1 of each label (resamples × labels), NaN where undefined."""
+    columns = _columns(weights)
+    found = [one.areas(columns) for one in ranked]
+    precisions, areas = (np.stack(each, axis=1) for each in zip(*found, strict=True))
+    both, every = _summed(parts, weights)
+    return precisions, areas, _ratio(2 * both, every)
 
 
-def _each_class(
-    parts: LabelParts, ranked: Sequence[_Ranked], weights: NDArray[np.int64] | None
-) -> tuple[list[Score], list[Score], list[Score]]:
-    precisions = [one.score(average_precision, weights) for one in ranked]
-    areas = [one.score(roc_auc, weights) for one in ranked]
-    return precisions, areas, f1_by_class(parts, weights)
+def _of_sets(parts: LabelParts, weights: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """The share of inputs of which all labels are right, and F1 of all labels together."""
+    right = (parts.predicted == parts.true).all(axis=1)
+    both, every = (part.sum(axis=1) for part in _summed(parts, weights))
+    return _ratio(weights @ right.astype(np.float64), weights.sum(axis=1)), _ratio(2 * both, every)
+
+
+def _summed(parts: LabelParts, weights: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Labels that are true and answered, and labels that are true plus those that are answered, of each column."""
+    rows = weights.astype(np.float64)
+    both, true, answers = (
+        rows @ flags.astype(np.float64) for flags in (parts.predicted & parts.true, parts.true, parts.predicted)
+    )
+    return both, true + answers
+
+
+def _mean(values: Floats) -> Floats:
+    return values.mean(axis=1) if values.shape[1] else np.full(len(values), np.nan)
+
+
+def _ratio(part: Floats, whole: NDArray[Any]) -> Floats:
+    return np.asarray(np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0))
 
 
 def _notes(labels: int, used: int, unknown: int, without_micro: bool) -> list[str]:

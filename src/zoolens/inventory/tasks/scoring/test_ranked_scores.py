@@ -9,7 +9,14 @@ from scipy.optimize import brentq
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from zoolens.base.errors import ZoolensError
-from zoolens.inventory.tasks.scoring.ranked_scores import average_precision, equal_error_rate, rank_scores, roc_auc
+from zoolens.inventory.tasks.scoring import ranked_scores
+from zoolens.inventory.tasks.scoring.ranked_scores import (
+    average_precision,
+    equal_error_rate,
+    rank_scores,
+    roc_auc,
+    weighted_areas,
+)
 
 METRICS = (average_precision, roc_auc, equal_error_rate)
 
@@ -100,3 +107,21 @@ def test_large_counts_do_not_overflow():
 def test_shapes_are_checked():
     with pytest.raises(ZoolensError, match="rows of one length"):
         rank_scores(np.zeros(3), np.zeros(2, np.bool_))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_weightings_at_once_are_those_one_by_one(seed, monkeypatch):
+    monkeypatch.setattr(ranked_scores, "_AT_ONCE", 50)  # so that rows come in several steps
+    random = np.random.default_rng(seed)
+    ranked = rank_scores(random.integers(0, 6, 20) / 5, random.random(20) < 0.2)
+    weights = random.integers(0, 3, (9, 20)) * (random.random((9, 20)) < 0.4)
+    found = weighted_areas(ranked, weights.T.astype(np.float64))
+    for many, one in zip(found, (average_precision, roc_auc), strict=True):
+        np.testing.assert_allclose(many, [one(ranked, row).value for row in weights], atol=1e-12)
+
+
+def test_many_weightings_of_scores_that_are_not_known():
+    unknown = rank_scores(np.array([0.1, np.nan]), np.array([True, False]))
+    nothing = rank_scores(np.zeros(0), np.zeros(0, bool))
+    for ranked, inputs in ((unknown, 2), (nothing, 0)):
+        assert np.isnan(weighted_areas(ranked, np.ones((inputs, 3)))).all()
