@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import click
 
@@ -11,7 +12,8 @@ from zoolens.base.present.figures import count, figure
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, print_table
 from zoolens.faces.cli.options import TaskName, json_option, wide_option
-from zoolens.inventory.zoos.listing import Listing, as_data, listing, params_of
+from zoolens.inventory.manifests.schema import Manifest
+from zoolens.inventory.zoos.listing import Listing, as_data, listing, params_of, task_of
 from zoolens.inventory.zoos.zoo import Entry, Weights
 
 LARGE = 100  # a zoo with more models gets one line until it is asked for
@@ -19,6 +21,7 @@ COLUMNS = (
     Column("model", keep=9, folds=True), Column("task", keep=5), Column("weights", keep=7), Column("formats", keep=4),
     Column("params", "number", keep=8), Column("claimed top-1", "number", keep=6),
 )  # fmt: skip
+_OTHER_CLAIMS: Final = ("box_map", "miou")  # of detectors and segmenters
 _WEIGHTS = {str(state).replace(" ", "-"): state for state in Weights}
 _SCALES = {"k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
 
@@ -72,7 +75,9 @@ def _print(listed: Listing, *, in_full: bool) -> None:
     large = {name for name, size in sizes.items() if size > LARGE and not in_full}
     shown = [entry for entry in listed.entries if entry.zoo not in large]
     if shown:
-        print_table(COLUMNS, [[entry.ref, *_cells(entry)] for entry in shown])
+        mixed = any(_claims_another(entry.manifest) for entry in shown)
+        columns = (*COLUMNS[:-1], replace(COLUMNS[-1], name="claimed")) if mixed else COLUMNS
+        print_table(columns, [[entry.ref, *_cells(entry), _claimed(entry.manifest, named=mixed)] for entry in shown])
     for name in sorted(large):
         click.echo(f"{name}: {sizes[name]:,} models; list them with --zoo {name}, or narrow with --search.")
     if not listed.entries:
@@ -83,9 +88,21 @@ def _cells(entry: Entry) -> list[str]:
     manifest = entry.manifest
     formats = dict.fromkeys(asset.format for asset in manifest.assets) or [manifest.attributes.get("format", "–")]
     return [
-        manifest.task if entry.described else "no manifest",
+        task_of(manifest) if entry.described else "no manifest",
         str(entry.weights),
         ", ".join(formats),
         count(params_of(manifest)),
-        figure(manifest.claimed("top1"), "fraction"),
     ]
+
+
+def _claims_another(manifest: Manifest) -> bool:
+    """Whether the figure that stands for a model is that of another task than classification."""
+    return any(manifest.claimed(metric) is not None for metric in _OTHER_CLAIMS)
+
+
+def _claimed(manifest: Manifest, *, named: bool) -> str:
+    """The figure that stands for a model, by its name where the column has figures of several tasks."""
+    for metric in (*_OTHER_CLAIMS, "top1"):
+        if (value := manifest.claimed(metric)) is not None:
+            return f"{metric} {figure(value, 'fraction')}" if named else figure(value, "fraction")
+    return figure(None, "fraction")

@@ -72,3 +72,16 @@ def test_a_bad_count_is_refused(text):
     result = CliRunner().invoke(command, ["--max-params", text])
     assert result.exit_code == 2
     assert "is not a count" in result.output
+
+
+def test_figures_of_several_tasks_are_named(zoo):
+    detector = (
+        MANIFEST.format(name="detector", params=1_000).replace("top1", "box_map").replace("[{}]", "[{task: other}]")
+    )
+    (zoo / "detector.yaml").write_text(f"{detector}attributes: {{task: detection}}\n")
+    lines = invoke().stdout.splitlines()
+    assert lines[0].split()[-1] == "claimed"
+    assert any("folder:small" in line and "top1 75.0 %" in line for line in lines)
+    assert any("folder:detector" in line and "detection" in line and "box_map 75.0 %" in line for line in lines)
+    assert "folder:detector" in invoke("--task", "detection").stdout
+    assert "folder:small" not in invoke("--task", "detection").stdout

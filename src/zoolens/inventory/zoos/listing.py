@@ -68,7 +68,7 @@ def listing(
         entries += [
             entry
             for entry in listed.entries
-            if (task is None or entry.manifest.task == task)
+            if (task is None or task_of(entry.manifest) == task)
             and (max_params is None or _params(entry) <= max_params)
             and (wanted is None or entry.weights is wanted)
             and (search is None or search.lower() in entry.manifest.name.lower())
@@ -83,6 +83,12 @@ def params_of(manifest: Manifest) -> float | None:
     return stated if stated is not None else float(given) if isinstance(given, (int, float)) else None
 
 
+def task_of(manifest: Manifest) -> str:
+    """The task of a model, also where its manifest names it without saying how answers are read."""
+    named = manifest.attributes.get("task")
+    return named if manifest.task == "other" and isinstance(named, str) else manifest.task
+
+
 def as_data(entry: Entry) -> dict[str, Any]:
     """A model as `zoolens models --json` prints it."""
     manifest = entry.manifest
@@ -91,7 +97,7 @@ def as_data(entry: Entry) -> dict[str, Any]:
         "zoo": entry.zoo,
         "name": manifest.name,
         "version": manifest.version,
-        "task": manifest.task if entry.described else None,
+        "task": task_of(manifest) if entry.described else None,
         "weights": str(entry.weights),
         "described": entry.described,
         "formats": [asset.format for asset in manifest.assets],

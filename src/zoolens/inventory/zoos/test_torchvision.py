@@ -8,6 +8,7 @@ import pytest
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.structures.structure_sources import source_of
 from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize
+from zoolens.inventory.zoos.listing import task_of
 from zoolens.inventory.zoos.torchvision import TorchvisionZoo
 from zoolens.inventory.zoos.zoo import Weights
 
@@ -77,6 +78,10 @@ def test_detectors_and_segmenters_are_listed_with_their_own_figures(entries):
     segmenter = found["deeplabv3_resnet50/COCO_WITH_VOC_LABELS_V1"]
     assert segmenter.claimed("miou") == pytest.approx(0.664)
     assert segmenter.inputs[0].preprocess[0].size == 520
+    assert (segmenter.task, segmenter.outputs[0].name, segmenter.outputs[0].labels[:2]) == (
+        "segmentation", "out", ("__background__", "aeroplane")
+    )  # fmt: skip
+    assert (task_of(detector), task_of(segmenter)) == ("detection", "segmentation")
     assert segmenter.assets[0].architecture.arguments == {"weights_backbone": None, "aux_loss": True}
 
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 
 from zoolens.findings.graph.structures.structure_sources import source_of
+from zoolens.inventory.zoos.listing import task_of
 from zoolens.inventory.zoos.transformers import TransformersZoo
 from zoolens.inventory.zoos.zoo import Weights
 
@@ -37,6 +39,28 @@ def test_nothing_is_said_to_have_weights_or_accuracy(entries):
     assert len(entries) > 200
     assert {entry.weights for entry in entries.values()} == {Weights.ABSENT}
     assert not any(entry.manifest.claims for entry in entries.values())
+
+
+def test_heads_of_other_tasks_are_listed_by_task(entries):
+    for name, task, built in (
+        ("bert/token-classification", "token-classification", "BertForTokenClassification"),
+        ("bert/question-answering", "question-answering", "BertForQuestionAnswering"),
+        ("detr/detection", "detection", "DetrForObjectDetection"),
+        ("segformer/segmentation", "segmentation", "SegformerForSemanticSegmentation"),
+    ):
+        manifest = entries[name].manifest
+        assert (task_of(manifest), manifest.attributes["architecture"]) == (task, built)
+        assert source_of(entries[name]).request.subject == built
+    assert entries["yolos/detection"].manifest.inputs[0].modality == "image"
+
+
+@pytest.mark.slow
+def test_the_cost_of_a_head_is_read_without_weights(entries):
+    source = source_of(entries["segformer/segmentation"])
+    graph = source.importer.load(replace(source.request, size=(64, 64)))
+    transformers = pytest.importorskip("transformers")
+    built = transformers.SegformerForSemanticSegmentation(transformers.SegformerConfig())
+    assert graph.parameters == sum(parameter.numel() for parameter in built.parameters())
 
 
 def test_a_search_lists_only_what_it_names():

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
 from zoolens.inventory.manifests.schema import Architecture, Asset, AssetFile, Claim, Framework, Input, Manifest, Output
+from zoolens.inventory.manifests.schema_masks import Masks
 from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize
 from zoolens.inventory.zoos.undescribed import weights_of
 from zoolens.inventory.zoos.zoo import Entry, Zoo
@@ -36,7 +37,7 @@ class TorchvisionZoo(Zoo):
 
     def state(self) -> str:
         # Listings that were kept before these were listed are not used.
-        return "with detectors and segmenters"
+        return "with detectors, and segmenters by their task"
 
     def entries(self, search: str | None = None) -> Iterator[Entry]:
         models = import_torchvision(with_compiler=False).models
@@ -57,17 +58,23 @@ def _other_task(manifest: Manifest, kind: str, weights: Any) -> Manifest:
     asset = manifest.assets[0]
     assert asset.architecture is not None
     built = asset.architecture.model_copy(update={"arguments": {"weights_backbone": None, **auxiliary}})
+    classes = tuple(weights.meta["categories"])
     changes = {
-        "outputs": (Output(task="other"),),
+        # A detector answers with a list of dictionaries, one for each image, which no step of a manifest reads.
+        "outputs": (_map_of_scores(classes) if kind == "segmentation" else Output(task="other"),),
         "assets": (asset.model_copy(update={"architecture": built}),),
         "attributes": {
             **manifest.attributes,
             "task": kind,
-            "classes": list(weights.meta["categories"]),
+            "classes": list(classes),
             **({"arguments": auxiliary} if auxiliary else {}),
         },
     }
     return manifest.model_copy(update=changes)
+
+
+def _map_of_scores(classes: tuple[str, ...]) -> Output:
+    return Output(name="out", task="segmentation", postprocess=(Masks(op="masks", layout="NCHW"),), labels=classes)
 
 
 def _manifest(architecture: str, weights: Any, *, default: bool) -> Manifest:

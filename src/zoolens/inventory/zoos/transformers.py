@@ -16,7 +16,16 @@ from zoolens.inventory.zoos.zoo import Entry, Weights, Zoo
 
 _REFERENCE: Final = "https://huggingface.co/docs/transformers"
 _WRAPPERS: Final = frozenset({"timm_wrapper", "timm_backbone"})  # they stand for networks of timm, which has a zoo
+_TOKENS: Final = Input(name="input_ids", modality="array", shape=(None, None), dtype="int64")
 _DEFAULT_SIZE: Final = 224  # where a configuration names none
+# What the answers of these heads mean is a matter of the model (softmax or sigmoid, boxes of which form), so that their
+# manifests name the task without saying how it is read.
+_HEADS: Final = {
+    "token-classification": ("MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES", "input_ids"),
+    "question-answering": ("MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES", "input_ids"),
+    "detection": ("MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES", "pixel_values"),
+    "segmentation": ("MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING_NAMES", "pixel_values"),
+}
 _PLAIN: Final = "With the configuration that transformers has by default. It claims nothing about accuracy."
 
 
@@ -41,6 +50,15 @@ class TransformersZoo(Zoo):
         for name in texts:
             if name not in images and name not in _WRAPPERS and (search is None or search.lower() in name.lower()):
                 yield Entry(self.name, _text_model(name), Weights.ABSENT)
+        for task, (mapping, takes) in _HEADS.items():
+            for kind, built in getattr(modeling_auto, mapping, {}).items():
+                name = f"{kind}/{task}"
+                if isinstance(built, str) and (search is None or search.lower() in name.lower()):
+                    yield Entry(self.name, _headed(name, built, task, takes), Weights.ABSENT)
+
+    def state(self) -> str:
+        # Listings that were kept before these were listed are not used.
+        return "with heads of four tasks"
 
 
 def _default(configuration: Any) -> Any:
@@ -64,8 +82,13 @@ def _classifier(name: str, config: Any) -> Manifest:
 
 
 def _text_model(name: str) -> Manifest:
-    tokens = Input(name="input_ids", modality="array", shape=(None, None), dtype="int64")
-    return _manifest(name, tokens, Output(task="other"), {})
+    return _manifest(name, _TOKENS, Output(task="other"), {})
+
+
+def _headed(name: str, built: str, task: str, takes: str) -> Manifest:
+    """A network with the head of a task, built by its class."""
+    given = _TOKENS if takes == _TOKENS.name else Input(name=takes, shape=(None, 3, None, None))
+    return _manifest(name, given, Output(task="other"), {"architecture": built, "task": task})
 
 
 def _manifest(name: str, taken: Input, given: Output, attributes: dict[str, Any]) -> Manifest:
