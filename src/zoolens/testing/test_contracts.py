@@ -36,6 +36,7 @@ from zoolens.inventory.datasets.mask_folder import open_mask_folder
 from zoolens.inventory.datasets.npz import open_npz
 from zoolens.inventory.datasets.parquet import open_parquet
 from zoolens.inventory.datasets.rawfiles import open_raw
+from zoolens.inventory.datasets.saved import open_saved
 from zoolens.inventory.datasets.sound.soundfolder import open_sounds
 from zoolens.inventory.datasets.squad import open_squad
 from zoolens.inventory.datasets.tagged import open_tagged
@@ -232,6 +233,21 @@ def webdataset(folder: Path) -> Dataset:
     return open_webdataset(str(folder / "shard.tar"))
 
 
+def saved(folder: Path) -> Dataset:
+    import pyarrow as pa
+
+    images = [{"bytes": _png(image), "path": f"{number}.png"} for number, image in enumerate(IMAGES)]
+    table = pa.table({"image": images, "label": LABELS})
+    with (
+        pa.OSFile(str(folder / "data-00000-of-00001.arrow"), "wb") as file,
+        pa.ipc.new_stream(file, table.schema) as to,
+    ):
+        to.write_table(table, max_chunksize=7)
+    state = {"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}
+    (folder / "state.json").write_text(json.dumps(state))
+    return open_saved(str(folder))
+
+
 def _png(image) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(image).save(stream, "png")
@@ -254,6 +270,7 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "tagged": tagged,
     "squad": squad,
     "yolo": yolo,
+    "saved": saved,
     "webdataset": webdataset,
 }
 # Those whose truth is no class, with one truth changed.

@@ -25,6 +25,7 @@ BUILT_IN: Final = {
     "tagged": "zoolens.inventory.datasets.tagged:open_tagged",
     "squad": "zoolens.inventory.datasets.squad:open_squad",
     "yolo": "zoolens.inventory.datasets.yolo:open_yolo",
+    "saved": "zoolens.inventory.datasets.saved:open_saved",
     "webdataset": "zoolens.inventory.datasets.webdataset:open_webdataset",
 }
 

@@ -36,13 +36,19 @@ Data = str | Path | Dataset  # as users name it, or opened
 _BY_SUFFIX: Final = {
     ".json": "coco",
     ".tar": "webdataset",
+    ".arrow": "saved",
     ".yaml": "yolo",
     ".yml": "yolo",
     **dict.fromkeys(SOUND_SUFFIXES, "sounds"),
     **dict.fromkeys(TAGGED_SUFFIXES, "tagged"),
     **dict.fromkeys(TEXT_SUFFIXES, "text"),
 }
-_SHARDS: Final = {".parquet": "parquet", ".tar": "webdataset"}  # kinds whose files lie side by side in a folder
+_SHARDS: Final = {
+    ".parquet": "parquet",
+    ".tar": "webdataset",
+    ".arrow": "saved",
+    "dataset_dict.json": "saved",
+}  # kinds whose files lie side by side in a folder
 _IDX_START: Final = b"\0\0\x08"
 _GZIP_START: Final = b"\x1f\x8b"
 

@@ -52,19 +52,27 @@ class Parquet(Dataset):
         self._keep_gray = gray
         self._decoder: str = DEFAULT_DECODER
         self._decode: Decode | None = None
-        self._readers = [_open(path, (inputs, *filter(None, [labels]))) for path in files]
+        self._readers = [self._reader(path, (inputs, *filter(None, [labels]))) for path in files]
         self.encoded = _holds_images(self._readers[0].schema_arrow.field(inputs).type)
         self._groups: list[tuple[int, int]] = []
         sizes = [0]
         for shard, reader in enumerate(self._readers):
             for group in range(reader.num_row_groups):
                 self._groups.append((shard, group))
-                sizes.append(reader.metadata.row_group(group).num_rows)
+                sizes.append(self._rows(reader, group))
         self._starts = np.cumsum(sizes)
         self._labels, self.classes = self._read_labels(classes)
         self._kept: OrderedDict[int, Any] = OrderedDict()
         self._lock = threading.Lock()
         check_labels(name, self._labels.tolist(), self.classes)
+
+    @staticmethod
+    def _reader(path: Path, columns: tuple[str, ...]) -> Any:
+        return _open(path, columns)
+
+    @staticmethod
+    def _rows(reader: Any, group: int) -> int:
+        return int(reader.metadata.row_group(group).num_rows)
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -209,16 +217,21 @@ def open_parquet(
         raise DatasetError(f"{place} holds no .parquet files.", hint="Give a .parquet file or a folder of them.")
     if gray not in ("rgb", "keep"):
         raise DatasetError(f"The option gray is 'rgb' or 'keep', not {gray!r}.")
-    schema = _open(files[0]).schema_arrow
-    inputs = choose_part("column", "x", x, _INPUTS, schema.names, files[0])
+    inputs, labels = choose_columns(x, y, _open(files[0]).schema_arrow, files[0])
     return Parquet(
         files,
         name=place.stem,
         inputs=inputs,
-        labels=_choose_labels(y, inputs, schema, files[0]),
+        labels=labels,
         classes=class_names(classes, files[0].parent, NAMES),
         gray=gray == "keep",
     )
+
+
+def choose_columns(x: str | None, y: str | None, schema: Any, path: Path) -> tuple[str, str | None]:
+    """The columns of inputs and of labels, as the user names them or else by their usual names."""
+    inputs = choose_part("column", "x", x, _INPUTS, schema.names, path)
+    return inputs, _choose_labels(y, inputs, schema, path)
 
 
 def _choose_labels(given: str | None, inputs: str, schema: Any, path: Path) -> str | None:

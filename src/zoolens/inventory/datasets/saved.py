@@ -1,0 +1,161 @@
+"""Folders that Hugging Face's datasets library saved (save_to_disk), and Arrow files: encoded images or arrays.
+
+The files are mapped and read a record batch at a time. Names of classes come from the features that the library leaves
+in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from zoolens.base.errors import DatasetError, first_line
+from zoolens.base.safety.untrusted import is_file, parse_json, read_bytes
+from zoolens.inventory.datasets.arrays import check_samples
+from zoolens.inventory.datasets.arrow_file import ArrowFile
+from zoolens.inventory.datasets.classes import NAMES, class_names
+from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.datasets.parquet import Parquet, choose_columns
+
+STATE: Final = "state.json"
+SPLITS: Final = "dataset_dict.json"
+_MAX_JSON: Final = 1 << 24
+_SHARD: Final = re.compile(r"(.*-)\d{5}-of-(\d{5})\.arrow")
+
+
+class Saved(Parquet):
+    """Shards of Arrow instead of Parquet."""
+
+    @staticmethod
+    def _reader(path: Path, columns: tuple[str, ...]) -> Any:
+        found = open_arrow(path)
+        lacking = next((name for name in columns if name not in found.schema_arrow.names), None)
+        if lacking is not None:
+            raise DatasetError(f"{path} has no column {lacking!r}, which the first shard has.")
+        return found
+
+    @staticmethod
+    def _rows(reader: Any, group: int) -> int:
+        return int(reader.rows(group))
+
+    def _check_size(self, shard: int, row_group: int) -> None:
+        """Nothing is unpacked: a batch takes no memory but the pages of the file that are looked at."""
+
+    def _label_values(self, name: str) -> Any:
+        check_samples(self.name, int(self._starts[-1]))
+        try:
+            column = pa.concat_tables([reader.read([name]) for reader in self._readers]).column(name)
+            column.validate(full=True)
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            raise DatasetError(
+                f"The labels of {self.name} cannot be read: {first_line(error).rstrip('.')}.",
+                hint="A file is damaged, or the shards do not belong together.",
+            ) from error
+        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        return column.cast(pa.string()).dictionary_encode() if is_text else column
+
+
+def open_saved(
+    location: str,
+    *,
+    x: str | None = None,
+    y: str | None = None,
+    split: str | None = None,
+    classes: str | None = None,
+    gray: str = "rgb",
+) -> Dataset:
+    """A folder that save_to_disk wrote, or an .arrow file. x, y: names of the columns; y=none for data without labels.
+    split: which part of a folder that has several. classes: a file with class names, or the names with commas between
+    them. gray: "rgb" or "keep".
+    """
+    place = Path(location).expanduser()
+    if gray not in ("rgb", "keep"):
+        raise DatasetError(f"The option gray is 'rgb' or 'keep', not {gray!r}.")
+    folder = _split(place, split)
+    files = _files(folder)
+    first = open_arrow(files[0])
+    schema = first.schema_arrow
+    first.close()
+    inputs, labels = choose_columns(x, y, schema, files[0])
+    return Saved(
+        files,
+        name=place.stem if folder == place else f"{place.stem} {folder.name}",
+        inputs=inputs,
+        labels=labels,
+        classes=class_names(classes, files[0].parent, NAMES),
+        gray=gray == "keep",
+    )
+
+
+def open_arrow(path: Path) -> ArrowFile:
+    try:
+        return ArrowFile(path)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        reason = getattr(error, "strerror", None) or first_line(error).rstrip(".")
+        raise DatasetError(f"{path} cannot be read as Arrow: {reason}.", hint="Save the dataset again.") from error
+
+
+def _split(place: Path, split: str | None) -> Path:
+    if not is_file(place / SPLITS):
+        if split is not None:
+            raise DatasetError(f"{place} has no splits: there is no {SPLITS} in it.", hint="Leave split= out.")
+        return place
+    splits = _json(place / SPLITS).get("splits")
+    if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits) or not splits:
+        raise DatasetError(f"{place / SPLITS} lists no splits.", hint="Save the dataset again.")
+    chosen = splits[0] if split is None and len(splits) == 1 else split
+    if chosen not in splits:
+        raise DatasetError(f"{place} has the splits {', '.join(splits)[:200]}.", hint="Say which: split=NAME.")
+    return place / _plain(str(chosen), place / SPLITS)
+
+
+def _files(place: Path) -> list[Path]:
+    """The shards in the order of state.json. Without one, several files must be parts of one: a cache folder may also
+    hold those of other splits."""
+    if not place.is_dir():
+        return [place]
+    if is_file(place / STATE):
+        return _listed(place)
+    files = sorted(place.glob("*.arrow"))
+    if not files:
+        raise DatasetError(f"{place} holds no {STATE} and no .arrow files.", hint="Give a folder of save_to_disk.")
+    parts = [_SHARD.fullmatch(path.name) for path in files]
+    together = {part.groups() for part in parts if part is not None}
+    whole = None not in parts and len(together) == 1 and int(next(iter(together))[1]) == len(files)
+    if len(files) > 1 and not whole:
+        names = ", ".join(path.name for path in files[:4])
+        raise DatasetError(f"{place} has {len(files)} .arrow files and no {STATE}: {names}.", hint="Name one of them.")
+    return files
+
+
+def _listed(place: Path) -> list[Path]:
+    state = _json(place / STATE)
+    if state.get("_indices_data_files") or state.get("_indices_files"):
+        raise DatasetError(
+            f"{place} was saved with a list of chosen rows, which is not read.",
+            hint="Save it again with dataset.flatten_indices().save_to_disk(…).",
+        )
+    listed = state.get("_data_files")
+    names = [one.get("filename") if isinstance(one, dict) else None for one in listed] if listed else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise DatasetError(f"{place / STATE} lists no files.", hint="Save the dataset again.")
+    return [place / _plain(str(name), place / STATE) for name in names]
+
+
+def _plain(name: str, where: Path) -> str:
+    if "/" in name or "\\" in name or "\0" in name or name in ("", ".", ".."):
+        raise DatasetError(f"{where} names {name[:80]!r}, which leads out of the folder.", hint="Save it again.")
+    return name
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = parse_json(read_bytes(path, _MAX_JSON))
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+    if not isinstance(content, dict):
+        raise DatasetError(f"{path} is not a JSON object.", hint="Save the dataset again.")
+    return content
