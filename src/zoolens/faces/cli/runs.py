@@ -110,9 +110,12 @@ def _state(run: Run) -> str:
 
 
 def _listed_metrics(runs: Sequence[Run]) -> list[str]:
-    from zoolens.findings.measure.run_data import main_metric
+    from zoolens.findings.measure.run_data import ACCURACY, SCORE, main_metric
 
-    return sorted({*LIST_METRICS, *map(main_metric, runs)})
+    judged = set(map(main_metric, runs))
+    # It stands in where a dataset does not define the main metric.
+    more = {SCORE} if judged - {ACCURACY} else set()
+    return sorted({*LIST_METRICS, *judged, *more})
 
 
 def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
