@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import yaml
 from scripts.write_text_zoo import write_zoo
 
 from zoolens.base.store.store import open_store
@@ -12,6 +13,7 @@ from zoolens.findings.comparisons.compare import compare
 from zoolens.findings.comparisons.compatibility import compatible
 from zoolens.findings.measure.answers import run_predictions
 from zoolens.findings.measure.evaluate import evaluate
+from zoolens.inventory.tasks.scoring.rank_correlation import pair_numbers, spearman
 from zoolens.inventory.tasks.vectors import cosine
 from zoolens.testing.text_models import (
     MAX_LENGTH,
@@ -85,12 +87,71 @@ def test_vectors_of_tokens_become_one_of_a_text(tmp_path, texts, store):
     model = write_embedder(tmp_path, steps=("mean", "l2_normalize"), special_tokens=False)
     outcome = evaluated(model, texts, store)
     assert outcome.errors == ()
-    assert any("its answers are not classes (task: embedding)" in note for note in outcome.notes)
+    assert any("no similarities of pairs that could judge the task embedding" in note for note in outcome.notes)
     kept = run_predictions(store, outcome.run).main.columns["vector"]
     mean = VECTORS[[VOCABULARY.index(word) for word in ("good", "film")]].mean(axis=0)
     assert kept[0] == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
     whole = evaluated(write_embedder(tmp_path, "whole", padding="longest"), texts, store)
     assert "numbers for each token, of which texts have different counts" in whole.errors[0]
+
+
+def test_vectors_of_pairs_are_judged_by_how_alike_their_texts_are(tmp_path, store):
+    """Both texts are embedded one by one, each scaled to length 1: the cosines rank the pairs as the scores do."""
+    lines = ["good film,good film,5", "ship,boat,4", "good,bad,0", "film,boat not,1"]
+    (tmp_path / "pairs.csv").write_text("\n".join(["a,b,score", *lines]))
+    data = f"{tmp_path / 'pairs.csv'}?text=a,b&similarity=score"
+    steps = ("mean", "l2_normalize")
+    ways = [
+        evaluated(write_embedder(tmp_path, f"by-{padding}", steps=steps, padding=padding), data, store)
+        for padding in ("none", "longest")
+    ]
+    assert [one.errors for one in ways] == [(), ()]
+    vectors = run_predictions(store, ways[0].run).main.columns["vector"]
+    assert vectors.shape == (4, 8)
+    assert np.linalg.norm(vectors.reshape(8, 4), axis=1) == pytest.approx(np.ones(8))
+    cosines = cosine(vectors[:, :4], vectors[:, 4:])
+    (found,) = store.observations(ways[0].run.id, metric="spearman")
+    assert found.value == pytest.approx(spearman(pair_numbers(cosines, np.array([5.0, 4, 0, 1]))).value)
+    assert found.details["no_interval"] == "fewer than 30 inputs"
+    assert compare(ways[0].run.id, ways[1].run.id, store=store).vectors[0].agreement == 1.0
+    said = evaluated(write_classifier(tmp_path), data, store).errors[0]
+    assert "The sample is a pair of texts, but the model takes one text" in said
+
+
+def test_pairs_that_a_model_takes_together_and_numbers_that_judge_it(tmp_path, store):
+    """The sum of what the words of both texts count: the true value is that of the first alone."""
+    around = [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}]
+    processor = {"type": "TemplateProcessing", "single": around[:1], "pair": around, "special_tokens": {}}
+    write_tokenizer(tmp_path / "tokenizer.json", post_processor=processor)
+    (tmp_path / "pairs.csv").write_text("a,b,bad,good\ngood,good,0,1\nbad good,film,1,1\nfilm,bad bad,0,0\n")
+    model = write_classifier(tmp_path, "both", pair="longest_first", special_tokens=False)
+    declared = yaml.safe_load(model.read_text())
+    declared["outputs"] = [{"task": "regression"}]
+    model.write_text(yaml.safe_dump(declared))
+    outcome = evaluated(model, f"{tmp_path / 'pairs.csv'}?text=a,b&value=bad,good", store)
+    assert outcome.errors == ()
+    assert run_predictions(store, outcome.run).main.columns["vector"].tolist() == [[0, 2], [1, 1], [2, 0]]
+    (found,) = store.observations(outcome.run.id, metric="mae")
+    assert found.value == pytest.approx((1 / 3 + 2 / 3) / 2)
+    alone = evaluated(model, f"{tmp_path / 'pairs.csv'}?text=a&value=bad,good", store)
+    assert "The sample is one text, but the model takes pairs" in alone.errors[0]
+
+
+def test_words_are_tagged(tmp_path, store):
+    """A model that scores each word: "good" as an entity, all others as none."""
+    (tmp_path / "words.conll").write_text("Good B-X\nfilm O\n\nbad O\ngood O\n\nunseen B-X\n")
+    model = write_embedder(tmp_path, "tagger", padding="longest")
+    declared = yaml.safe_load(model.read_text())
+    declared["outputs"] = [{"task": "token-classification", "labels": ["O", "B-X", "B-Y", "B-Z"]}]
+    model.write_text(yaml.safe_dump(declared))
+    outcome = evaluated(model, tmp_path / "words.conll", store)
+    assert outcome.errors == ()
+    tags = run_predictions(store, outcome.run).main.columns["tags"]
+    best = [["O", "B-X", "B-Y", "B-Z"][VECTORS[VOCABULARY.index(word)].argmax()] for word in ("good", "film")]
+    assert tags[0].tolist() == best
+    metrics = {each.metric for each in store.observations(outcome.run.id)}
+    assert {"f1", "f1.X", "score"} <= metrics
+    assert compare(outcome.run.id, outcome.run.id, store=store).vectors[0].agreement == 1.0
 
 
 def test_what_does_not_belong_together_is_refused_in_words(tmp_path, texts, store):

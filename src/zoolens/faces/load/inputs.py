@@ -21,7 +21,8 @@ from zoolens.base.protocol.messages import InferRequest, InferResponse, ModelMet
 from zoolens.faces.load.exchanges import UNKNOWN
 from zoolens.faces.load.workload import Judge, Workload, fitting_count
 from zoolens.findings.measure.jobs import Job, plan_jobs
-from zoolens.findings.measure.subject import JudgedOutput, judge_main_output, prepare_subject
+from zoolens.findings.measure.judged_output import JudgedOutput
+from zoolens.findings.measure.subject import judge_main_output, prepare_subject
 from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.catalog.sessions import RunOptions
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset

@@ -22,10 +22,11 @@ from zoolens.findings.measure.input_checks import (
     said_of_copies,
     taken_for_real,
 )
+from zoolens.findings.measure.judged_output import JudgedOutput, Raw
 from zoolens.findings.measure.prediction_buffer import AnswerBatch, PredictionBuffer
 from zoolens.findings.measure.predictions import KIND, numbers
 from zoolens.findings.measure.stages import Context
-from zoolens.findings.measure.subject import JudgedOutput, Raw, Subject
+from zoolens.findings.measure.subject import Subject
 from zoolens.findings.measure.suspicions import ALL_THE_SAME, MIXES_ROWS, ROW_SUM, SUMS_TO_ONE
 from zoolens.inventory.datasets.loader import Batch as Inputs
 from zoolens.inventory.datasets.loader import batches

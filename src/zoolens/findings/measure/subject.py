@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from zoolens.base.errors import DatasetError, ManifestError, ModelError
 from zoolens.findings.measure.class_order import class_order, in_data_order
 from zoolens.findings.measure.jobs import Job
+from zoolens.findings.measure.judged_output import JudgedOutput, Raw
+from zoolens.findings.measure.text_pairs import beside, has_pairs, reading_both
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
 from zoolens.inventory.datasets.loader import Preparation
 from zoolens.inventory.datasets.sound.waveform import RECORD
 from zoolens.inventory.manifests.schema import MODALITIES, Output
-from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.inventory.preprocess.classlookup import class_translation, find_outputs
 from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT, build_scores, labels_of, plain_numbers
@@ -27,46 +28,11 @@ from zoolens.inventory.preprocess.text import PrepareText
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.outputs.noise_probe import made_up_feeds
 from zoolens.inventory.runtimes.runtime import Session, TensorSpec
-from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
+from zoolens.inventory.tasks.output_setup import OutputSetup
 from zoolens.inventory.tasks.task import Task, task_named
 
 Array = NDArray[Any]
-# What an output answered to a batch: one tensor; several by role where the task has roles.
-Raw = Array | Mapping[str, Array]
 Lookup = Callable[[int], dict[int, int] | None]
-
-
-@dataclass(frozen=True)
-class JudgedOutput:
-    """One declared output. `read` turns the answers of `tensor` into probabilities (classification) or plain vectors.
-
-    An output of a task with roles has several tensors, of which `tensor` is the first: `read_parts` turns all of them
-    into what the task keeps.
-    """
-
-    tensor: TensorSpec
-    task: str
-    read: Callable[[Array], NDArray[np.float32]]
-    pooling: Pool | None = None  # how vectors of tokens become one of a text, before `read`
-    parts: Mapping[str, TensorSpec] = field(default_factory=dict)  # by role
-    read_parts: Reader | None = None
-
-    @property
-    def tensors(self) -> tuple[TensorSpec, ...]:
-        return tuple(self.parts.values()) or (self.tensor,)
-
-    def raw(self, answered: Mapping[str, Array]) -> Raw:
-        """What this output has of a model's answers by tensor."""
-        if self.read_parts is None:
-            return answered[self.tensor.name]
-        return {role: answered[tensor.name] for role, tensor in self.parts.items()}
-
-    def answers(self, raw: Raw, memos: Sequence[Any]) -> Any:
-        """What the task keeps. `memos`: of each input, what its preparation left to be known."""
-        if isinstance(raw, Mapping):
-            assert self.read_parts is not None
-            return self.read_parts(raw, memos)
-        return self.read(raw)
 
 
 @dataclass(frozen=True)
@@ -104,7 +70,8 @@ class Subject:
         """Raw answers of one batch, for each output."""
         if self.sound is not None and self.sound.windowed:
             return self._checked(self.sound.answered(self.session, batch), batch)
-        return self._checked(self.session.predict(self.named_inputs(batch)), batch)
+        calls = self._calls(batch)
+        return beside([self._checked(self.session.predict(self.named_inputs(call)), call) for call in calls])
 
     def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Raw, ...]]]:
         """Hand batches to the model; what is given back waits for their answers. In our own process it waits here."""
@@ -112,8 +79,18 @@ class Subject:
             # Each is many calls already, of which one may need the answer to the one before.
             answers = [self.predict(batch) for batch in batches]
             return lambda: answers
-        finish = self.session.begin_predict([self.named_inputs(batch) for batch in batches])
-        return lambda: [self._checked(answer, batch) for answer, batch in zip(finish(), batches, strict=True)]
+        calls = [self._calls(batch) for batch in batches]
+        finish = self.session.begin_predict([self.named_inputs(half) for halves in calls for half in halves])
+
+        def finished() -> list[tuple[Raw, ...]]:
+            answers = iter(finish())
+            return [beside([self._checked(next(answers), half) for half in halves]) for halves in calls]
+
+        return finished
+
+    def _calls(self, batch: Array) -> list[Array]:
+        """What the model is given one after the other for a batch: of pairs whose texts it takes one by one, two."""
+        return [batch] if self.text is None else self.text.halves(batch)
 
     def named_inputs(self, batch: Array) -> dict[str, Array]:
         """What is fed for a batch: of records, a field for each input."""
@@ -228,10 +205,17 @@ def _without_needless_memo(preparation: Preparation, outputs: Sequence[JudgedOut
 
 
 def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
-    text = PrepareText(job.manifest.inputs[0], session.inputs, job.paths[TOKENIZER])
+    tasks = [task_named(output.task) for output in job.manifest.outputs]
+    # Vectors of two texts can be compared; any other answer is to a text alone.
+    each = all(task.directional for task in tasks)
+    text = PrepareText(job.manifest.inputs[0], session.inputs, job.paths[TOKENIZER], each=each)
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(job.manifest.outputs)))
-    ids = text.tensors["input_ids"]
-    return Subject(job, session, ids, outputs, Preparation(lambda sample: text(sample.value), text.many), text)
+    if each and has_pairs(dataset):
+        outputs = tuple(replace(output, read=reading_both(output.read)) for output in outputs)
+    preparation = Preparation(lambda sample: text(sample.value), text.many)
+    if any(task.located for task in tasks):
+        preparation = replace(preparation, memo=lambda sample: text.places(sample.value))
+    return Subject(job, session, text.tensors["input_ids"], outputs, preparation, text)
 
 
 def _sound_subject(job: Job, session: Session, dataset: Dataset) -> Subject:

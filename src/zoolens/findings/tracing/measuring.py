@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from zoolens.findings.measure.judged_output import Raw
 from zoolens.findings.measure.latency import LatencySettings, measure_latency
-from zoolens.findings.measure.subject import Raw, Subject
+from zoolens.findings.measure.subject import Subject
 from zoolens.findings.tracing.spans import Level, Span, SpanColumns, add_profiles
 from zoolens.findings.tracing.trace_context import TraceContext
 from zoolens.inventory.datasets.dataset import Dataset

@@ -118,7 +118,7 @@ def fingerprint_of_dump(manifest: Mapping[str, Any], asset: Mapping[str, Any], d
     manifest_part = {name: manifest.get(name) for name in ("inputs", "outputs", "code")}
     # Models measured before keep their runs.
     came_later: dict[str, list[tuple[str, str | None]]] = {
-        "inputs": [("decoder", DEFAULT_DECODER), ("tokenizer", None)],
+        "inputs": [("decoder", DEFAULT_DECODER), ("tokenizer", None), ("sound", None)],
         "outputs": [("parts", None)],
     }
     for place, defaults in came_later.items():
@@ -126,8 +126,19 @@ def fingerprint_of_dump(manifest: Mapping[str, Any], asset: Mapping[str, Any], d
             {name: value for name, value in declared.items() if (name, value) not in defaults}
             for declared in manifest_part[place] or ()
         ]
+    manifest_part["inputs"] = [_as_before_words(declared) for declared in manifest_part["inputs"] or ()]
     text = json.dumps({"files": digests, **asset_part, **manifest_part}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _as_before_words(declared: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A declared input without what tokenizers could not have before words and pairs were read, where it has none."""
+    tokenizer = declared.get("tokenizer")
+    if tokenizer is None:
+        return declared
+    kept = {name: value for name, value in tokenizer.items() if (name, value) not in (("words", None), ("pair", None))}
+    tensors = {name: value for name, value in kept["tensors"].items() if (name, value) != ("shape_ids", None)}
+    return {**declared, "tokenizer": {**kept, "tensors": tensors}}
 
 
 def _file_presence(file: AssetFile, folder: Path | None) -> Presence:

@@ -27,6 +27,7 @@ from zoolens.inventory.manifests.schema_steps import (
     Softmax,
     Step,
 )
+from zoolens.inventory.manifests.schema_texts import check_text_steps
 from zoolens.inventory.manifests.tokenizer import ROLE, Tokenizer
 
 MAX_ELEMENTS = 1 << 28
@@ -58,6 +59,8 @@ TASKS = (
     "multilabel",
     "embedding",
     "regression",
+    "token-classification",
+    "question-answering",
     "other",
 )
 
@@ -218,6 +221,7 @@ class Output(Part):
             )
         check_box_steps(self.task, self.postprocess)
         check_mask_steps(self.task, self.postprocess)
+        check_text_steps(self.task, self.postprocess)
         if Divide in kinds[1:]:
             raise ValueError("divide is the first step, and there is one at most")
         if Pool in kinds[1:]:
@@ -341,7 +345,7 @@ class Manifest(Part):
                 raise ValueError("a file has the role tokenizer, but no input is of modality: text")
             return self
         if len(self.inputs) > 1:
-            raise ValueError("a text fills all inputs by itself: pairs of texts, or images beside it, are not possible")
+            raise ValueError("a text fills all inputs by itself: name them under tokenizer, in tensors")
         if self.code is not None and self.code.preprocess is not None:
             raise ValueError("a text is prepared by its tokenizer: code.preprocess is for images and arrays")
         if any(all(file.role != ROLE for file in asset.files) for asset in self.assets):

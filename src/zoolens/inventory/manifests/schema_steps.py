@@ -10,6 +10,7 @@ from zoolens.inventory.manifests.part import MAX_EXTENT, Part
 from zoolens.inventory.manifests.schema_boxes import Letterbox, ReadBoxes, SsdAnchors, Suppress, YoloxGrid
 from zoolens.inventory.manifests.schema_masks import Masks, Threshold
 from zoolens.inventory.manifests.schema_sound import LogMel, Mfcc, ScaleWaveform, Standardize
+from zoolens.inventory.manifests.schema_texts import TextStep
 
 # --- preprocessing: from a decoded image (uint8, height × width × channels, RGB or grey) to the input tensor
 
@@ -115,6 +116,6 @@ class L2Normalize(Part):
 
 BoxStep = SsdAnchors | YoloxGrid | ReadBoxes | Suppress
 OutputStep = Annotated[
-    Softmax | Select | DropLeading | Divide | Pool | L2Normalize | BoxStep | Masks | Threshold,
+    Softmax | Select | DropLeading | Divide | Pool | L2Normalize | BoxStep | Masks | Threshold | TextStep,
     Field(discriminator="op"),
 ]

@@ -276,7 +276,7 @@ def test_a_text_is_declared_with_its_tokenizer():
         ("embedding", "classification", "pool and l2_normalize are for vectors"),
         ("{op: pool}, {op: l2_normalize}", "{op: l2_normalize}, {op: pool}", "pool is the first step"),
         ("ids, attention_mask: mask}", "ids}\n      padding: longest", "depend on the others in its batch"),
-        ("outputs:", "  - {shape: [1, 3, 8, 8]}\noutputs:", "a text fills all inputs by itself: pairs of texts"),
+        ("outputs:", "  - {shape: [1, 3, 8, 8]}\noutputs:", "a text fills all inputs by itself: name them"),
         ("assets:", "code: {preprocess: x}\nassets:", "a text is prepared by its tokenizer"),
     ],
 )  # fmt: skip

@@ -11,6 +11,7 @@ from zoolens.base.errors import AssetError
 from zoolens.inventory.manifests import download as downloading
 from zoolens.inventory.manifests.locations import (
     download_target,
+    fingerprint_of_dump,
     locate,
     model_fingerprint,
     presence,
@@ -425,3 +426,13 @@ def test_fingerprints_are_those_of_the_first_release(folder):
     for spec in (Input(shape=(1, 3, 8, 8)), Input(shape=(1, 3, 8, 8), decoder="pillow")):
         found = manifest(inputs=(spec,))
         assert model_fingerprint(found, found.assets[0], {"model": folder / "sub" / "m.onnx"}) == before
+
+
+def test_fingerprints_of_models_that_take_text_are_those_of_before_words_and_pairs():
+    tokenizer = {"max_length": 8, "vocabulary": 10}
+    spec = Input(modality="text", shape=(None, 8), dtype="int64", tokenizer=tokenizer)
+    files = ({"location": "a.onnx"}, {"location": "t.json", "role": "tokenizer"})
+    found = Manifest(name="x", inputs=(spec,), outputs=({},), assets=({"format": "onnx", "files": files},))
+    dumps = found.model_dump(mode="json"), found.assets[0].model_dump(mode="json")
+    before = "67ee84657acffad728077bc3e7a8c66bc394bb57ab4d8cc1f97c0ce69cf27287"
+    assert fingerprint_of_dump(*dumps, {"model": "a", "tokenizer": "b"}) == before

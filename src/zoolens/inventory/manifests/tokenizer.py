@@ -17,6 +17,7 @@ class TokenTensors(Part):
     input_ids: str | None = Field(default=None, description="May be left out where the model has this input only.")
     attention_mask: str | None = Field(default=None, description="1 for tokens of the text, 0 for padding.")
     token_type_ids: str | None = None
+    shape_ids: str | None = Field(default=None, description="What each word looks like; see words: {shapes: …}.")
 
     @property
     def names(self) -> dict[str, str]:
@@ -33,9 +34,34 @@ class TokenTensors(Part):
         return self
 
 
+class WordShapes(Part):
+    """A number for what each word looks like: capitals, digits, signs."""
+
+    rule: Literal["slovnet"] = Field(description="How a word's shape is told: slovnet, as its taggers of Russian do.")
+    key: str = Field(description="Where the names of the shapes lie in the vocabulary file, which is a JSON object.")
+
+
+class WordVocabulary(Part):
+    """A vocabulary of whole words. The file of role tokenizer holds it: JSON (a list of words, or words with their
+    numbers), or lines of `word id` or `word`."""
+
+    pattern: str | None = Field(
+        default=None, max_length=1000, description="Regular expression; None: the data are words already."
+    )
+    matches: Literal["words", "separators"] = Field(
+        default="words", description="Whether the pattern matches words, or what lies between them."
+    )
+    lower_case: bool = True
+    key: str | None = Field(default=None, description="Where in a JSON object the vocabulary lies.")
+    unknown_id: int = Field(ge=0, description="Number of words that the vocabulary does not have.")
+    start_id: int | None = Field(default=None, ge=0, description="Put before each text.")
+    shapes: WordShapes | None = None
+
+
 class Tokenizer(Part):
-    """The file itself is listed under `assets` with the role tokenizer: a tokenizer.json of the library `tokenizers`.
-    Truncation and padding that such a file may hold do not count; what is said here does."""
+    """The file itself is listed under `assets` with the role tokenizer: a tokenizer.json of the library `tokenizers`,
+    or a vocabulary where `words` is declared. Truncation and padding that a tokenizer.json may hold do not count; what
+    is said here does."""
 
     max_length: int = Field(ge=1, le=MAX_EXTENT, description="The most tokens of a text, with special ones.")
     truncation: Literal["right", "left", "refuse"] = Field(
@@ -57,6 +83,14 @@ class Tokenizer(Part):
         description="How many ids the model knows: the rows of its first table, vocab_size. An id beyond is an error.",
     )
     tensors: TokenTensors = TokenTensors()
+    words: WordVocabulary | None = Field(
+        default=None, description="The tokens are whole words, and the file is a vocabulary."
+    )
+    pair: Literal["longest_first", "only_first", "only_second"] | None = Field(
+        default=None,
+        description="A sample is two texts, which fill the inputs together as the tokenizer joins pairs. Which of them "
+        "is cut where both are too long: the longer one token by token, the first, or the second.",
+    )
 
     @model_validator(mode="after")
     def _padding_is_visible(self) -> Self:
@@ -65,4 +99,13 @@ class Tokenizer(Part):
                 "padding: longest without an attention_mask makes the answer to a text depend on the others in its "
                 "batch; use max_length or none"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _words_fit(self) -> Self:
+        shapes = self.words is not None and self.words.shapes is not None
+        if shapes != (self.tensors.shape_ids is not None):
+            raise ValueError("words: {shapes: …} and tensors: {shape_ids: …} belong together")
+        if self.words is not None and self.pair is not None:
+            raise ValueError("a vocabulary of words takes one text, not a pair")
         return self

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import DatasetError, ManifestError, ModelError
+from zoolens.inventory.datasets.text_dataset import TextPair, Value, Words
 from zoolens.inventory.manifests.schema import TOKEN_TYPES, Input
 from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.preprocess.array_inputs import Prepare
-from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer, Tokens, token_places
+from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer, TokenPlaces, Tokens, token_places
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 
 Array = NDArray[Any]
@@ -22,6 +23,7 @@ Array = NDArray[Any]
 _LENGTH: Final = "\0length"  # a field beside those of the tensors: no input is called so
 _CUT: Final = "\0cut"
 _UNKNOWN: Final = "\0unknown"
+_BOTH: Final = ("\0first", "\0second")  # of a pair whose texts are given to the model one by one
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,11 @@ class PrepareText(Prepare):
     """A text becomes a record with a field for each input of the model, always max_length long. `feeds` takes records
     apart again, and only then leaves out the padding that no text of the batch needs."""
 
-    def __init__(self, spec: Input, inputs: Sequence[TensorSpec], tokenizer: Path) -> None:
+    def __init__(self, spec: Input, inputs: Sequence[TensorSpec], tokenizer: Path, *, each: bool = False) -> None:
+        """`each`: of a pair, both texts are given to the model one by one; records have a record for either."""
         assert spec.tokenizer is not None  # the schema sees to it
+        self.each = each and spec.tokenizer.pair is None
+        self._last: tuple[Value, Tokens] | None = None
         self.declared = spec.tokenizer
         self.tensors = _filled_tensors(spec, inputs)
         fields = [
@@ -60,10 +65,55 @@ class PrepareText(Prepare):
                 f"The sample is {given}, but the model takes text.",
                 hint="Give a table with a column of texts: --data FILE.csv.",
             )
-        return self._records(self.tokenizer.encode(values.tolist()))
+        texts = values.tolist()
+        self._check_form(texts)
+        if self.each and texts and isinstance(texts[0], TextPair):
+            both = [self._encoded([text.parts[place] for text in texts]) for place in range(2)]
+            pairs = np.empty(len(texts), np.dtype([(name, self._record) for name in _BOTH]))
+            for name, records in zip(_BOTH, both, strict=True):
+                pairs[name] = records
+            return pairs
+        return self._encoded(texts)
+
+    def places(self, value: Array) -> TokenPlaces:
+        """Where the tokens of a sample come from, which reading answers for tokens needs to know."""
+        sample = value.item() if isinstance(value, np.ndarray) else value
+        self._check_form([sample])
+        tokens = self.tokenizer.encode([sample], places=True)
+        # The same sample is prepared next.
+        self._last = sample, tokens
+        return tokens.places[0]
+
+    def halves(self, records: Array) -> list[Array]:
+        """The records that are given to the model one after the other: two of pairs whose texts are told apart."""
+        return [records[name] for name in _BOTH] if records.dtype.names == _BOTH else [records]
+
+    def _encoded(self, texts: Sequence[Value]) -> Array:
+        last = self._last
+        if last is not None and len(texts) == 1 and texts[0] is last[0]:
+            return self._records(last[1])
+        return self._records(self.tokenizer.encode(texts))
+
+    def _check_form(self, texts: Sequence[Value]) -> None:
+        pairs = [isinstance(text, TextPair) for text in texts]
+        wanted = self.declared.pair is not None
+        if wanted and not all(pairs):
+            raise DatasetError(
+                "The sample is one text, but the model takes pairs.", hint="Name both columns: --data 'FILE?text=A,B'."
+            )
+        if any(pairs) and not wanted and not self.each:
+            raise DatasetError(
+                "The sample is a pair of texts, but the model takes one text.",
+                hint="Name one column, text=A; or declare tokenizer: {pair: longest_first} where the model takes both "
+                "together.",
+            )
+        if len({type(text) for text in texts}) > 1:
+            raise DatasetError("Some samples are texts and some are words or pairs.")
 
     def feeds(self, records: Array) -> dict[str, Array]:
-        """The tensors of a batch by the model's names, no longer than its longest text where they need not be."""
+        """The tensors of a batch by the model's names, no longer than its longest text where they need not be. Of pairs
+        whose texts are told apart, those of the first texts."""
+        records = self.halves(records)[0]
         columns = self._columns(records)
         return {tensor.name: np.ascontiguousarray(records[tensor.name][:, columns]) for tensor in self.tensors.values()}
 
@@ -102,6 +152,7 @@ class PrepareText(Prepare):
 
     def facts_of(self, records: Array) -> TextFacts:
         """Returns how many prepared texts were cut, and how many tokens they have."""
+        records = np.concatenate(self.halves(records))
         cut = int(records[_CUT].sum())
         tokens = int(records[_LENGTH].sum())
         unknown = int(records[_UNKNOWN].sum())
@@ -119,7 +170,12 @@ class PrepareText(Prepare):
     def _records(self, tokens: Tokens) -> Array:
         records = np.empty(len(tokens.lengths), self._record)
         mask = token_places(tokens.lengths, self.declared.max_length, self.declared.padding_side)
-        filled = {"input_ids": tokens.ids, "attention_mask": mask, "token_type_ids": tokens.types}
+        filled = {
+            "input_ids": tokens.ids,
+            "attention_mask": mask,
+            "token_type_ids": tokens.types,
+            "shape_ids": tokens.shapes,
+        }
         for kind, tensor in self.tensors.items():
             records[tensor.name] = filled[kind]
         records[_LENGTH], records[_CUT], records[_UNKNOWN] = tokens.lengths, tokens.cut, tokens.unknown
@@ -127,10 +183,10 @@ class PrepareText(Prepare):
 
 
 def is_text(values: Array) -> bool:
-    """Whether these are samples of text: Python strings, since a text may be as long as it likes."""
+    """Whether these are samples of text: Python objects, since a text may be as long as it likes."""
     if values.dtype != object or values.ndim != 1:
         return False
-    return all(isinstance(value, str) for value in values.tolist())
+    return all(isinstance(value, str | TextPair | Words) for value in values.tolist())
 
 
 def _filled_tensors(spec: Input, inputs: Sequence[TensorSpec]) -> dict[str, TensorSpec]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +17,10 @@ from zoolens.base.engine.process import WorkerKind, WorkerProcess
 from zoolens.base.errors import DatasetError, ManifestError, MissingDependency, WorkerTimeout
 from zoolens.base.plugins import installed_version
 from zoolens.base.safety.untrusted import read_bytes
+from zoolens.inventory.datasets.text_dataset import TextPair, Value
 from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.preprocess import tokenizer_worker
+from zoolens.inventory.preprocess.word_tokenizer import PAIR, TEXT, WORDS
 
 LIBRARY: Final = "tokenizers"
 MAX_FILE: Final = 1 << 26  # bytes of a tokenizer.json; the largest vocabularies take some 20 million
@@ -46,17 +49,37 @@ class Tokens:
     lengths: Integers  # tokens of each text without padding
     cut: NDArray[np.bool_]  # texts that had more than max_length
     unknown: Integers  # unknown tokens in each text; −1 where the tokenizer has no unknown token
+    shapes: Integers  # as ids: what each word looks like, where the model takes that
+    places: tuple[TokenPlaces, ...] = ()  # of each text, where they were asked for
+
+
+@dataclass(frozen=True)
+class TokenPlaces:
+    """Where the tokens of one sample come from, without padding: characters from `begins` to `ends` of their text, the
+    number of their word, and of their text in a pair; −1 where a token stands for no word."""
+
+    sample: Value
+    begins: Integers
+    ends: Integers
+    words: Integers
+    texts: Integers
+    padding_side: str = "right"
+
+    def columns(self, width: int) -> slice:
+        """Where the tokens lie in a row of a model's answer."""
+        count = len(self.words)
+        return slice(width - count, width) if self.padding_side == "left" else slice(count)
 
 
 class OpenTokenizer:
     """A tokenizer in a process of its own, which ends with this object or with `close`. Threads may share it."""
 
     def __init__(self, declared: Tokenizer, path: Path) -> None:
-        if installed_version(LIBRARY) is None:
+        if declared.words is None and installed_version(LIBRARY) is None:
             raise MissingDependency("A model that takes text", LIBRARY, "text")
         self._declared, self._path = declared, path
         self._lock = threading.Lock()
-        self._content = _content(path)
+        self._content = _content(path, any_text=declared.words is not None)
         self._worker = self._started()
 
     def _started(self) -> WorkerProcess:
@@ -66,6 +89,8 @@ class OpenTokenizer:
             "max_length": declared.max_length,
             "cut": declared.truncation,
             "special": declared.special_tokens,
+            "pair": declared.pair,
+            "words": None if declared.words is None else declared.words.model_dump(),
         }
         tensors = {"content": np.frombuffer(self._content, np.uint8)}
         try:
@@ -99,23 +124,27 @@ class OpenTokenizer:
             )
         return pad or 0
 
-    def encode(self, texts: Sequence[str]) -> Tokens:
-        """Tokens of all texts. DatasetError where a text cannot be given to the model as the manifest declares."""
+    def encode(self, texts: Sequence[Value], *, places: bool = False) -> Tokens:
+        """Tokens of all samples, which are of one form. DatasetError where one cannot be given to the model as the
+        manifest declares. `places`: tell also where tokens come from."""
         tensors = _packed(texts)
+        asked = {"do": "encode", "form": form_of(texts[0]) if texts else TEXT, "places": places}
         doing = "splitting texts into tokens"
         with self._lock:
             worker = self._ready()
             try:
-                answer = worker.ask({"do": "encode"}, doing, tensors, timeout=_ENCODING)
+                answer = worker.ask(asked, doing, tensors, timeout=_ENCODING)
                 with worker.sensible(doing):
-                    sent = _received(worker.outputs.read(answer["tensors"], _MOST_BYTES), len(texts))
+                    received = worker.outputs.read(answer["tensors"], _MOST_BYTES)
+                    sent = _received(received, len(texts))
+                    where = self._places(received, sent, texts) if places else ()
             except WorkerTimeout as error:
                 raise DatasetError(
                     f"The tokenizer {self._path.name} takes longer than {_ENCODING:g} s for a text.",
                     hint="Give it shorter texts; a rule of the tokenizer may never end.",
                 ) from error
         self._check(sent)
-        return self._filled(sent)
+        return replace(self._filled(sent), places=where)
 
     def show(self, text: str) -> list[str]:
         """The tokens of a text as the tokenizer writes them, those of a long text from its start on."""
@@ -152,6 +181,19 @@ class OpenTokenizer:
         if counts.min(initial=1) == 0 and (declared.tensors.attention_mask or declared.padding != "max_length"):
             raise DatasetError("A text has no tokens.", hint="Remove it.")
 
+    def _places(
+        self, received: Mapping[str, NDArray[Any]], sent: _Sent, texts: Sequence[Value]
+    ) -> tuple[TokenPlaces, ...]:
+        """Returns where tokens come from; ValueError if that cannot be."""
+        rows = [np.array(received[name], np.int64) for name in tokenizer_worker.PLACES]
+        if any(len(row) != len(sent.ids) or row.min(initial=0) < -1 for row in rows):
+            raise ValueError("places of other tokens")
+        ends = np.cumsum(sent.counts)[:-1]
+        begins, stops, words, parts = (np.split(row, ends) for row in rows)
+        side = self._declared.padding_side
+        pieces = zip(texts, begins, stops, words, parts, strict=True)
+        return tuple(TokenPlaces(text, begin, end, word, part, side) for text, begin, end, word, part in pieces)
+
     def _filled(self, sent: _Sent) -> Tokens:
         shape = len(sent.counts), self._declared.max_length
         ids = np.full(shape, self._pad, np.int64)
@@ -159,7 +201,9 @@ class OpenTokenizer:
         places = token_places(sent.counts, shape[1], self._declared.padding_side)
         ids[places] = sent.ids
         types[places] = sent.types
-        return Tokens(ids, types, sent.counts, sent.cut.astype(bool), sent.unknown)
+        shapes = np.zeros(shape, np.int64)
+        shapes[places] = sent.shapes
+        return Tokens(ids, types, sent.counts, sent.cut.astype(bool), sent.unknown, shapes)
 
 
 @dataclass(frozen=True)
@@ -168,6 +212,7 @@ class _Sent:
 
     ids: Integers
     types: Integers
+    shapes: Integers
     counts: Integers
     cut: Integers
     unknown: Integers
@@ -178,7 +223,9 @@ def _received(tensors: Mapping[str, NDArray[Any]], texts: int) -> _Sent:
     sent = _Sent(*(np.array(tensors[part.name], np.int64) for part in fields(_Sent)))
     if any(len(part) != texts for part in (sent.counts, sent.cut, sent.unknown)):
         raise ValueError("tokens of other texts")
-    if sent.counts.min(initial=0) < 0 or not sent.counts.sum() == len(sent.ids) == len(sent.types):
+    if sent.counts.min(initial=0) < 0 or any(
+        len(row) != sent.counts.sum() for row in (sent.ids, sent.types, sent.shapes)
+    ):
         raise ValueError("texts of other lengths")
     return sent
 
@@ -191,23 +238,32 @@ def token_places(lengths: Integers, width: int, padding_side: str) -> NDArray[np
     return np.asarray(columns < lengths[:, None])
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, *, any_text: bool) -> bytes:
     try:
         content = read_bytes(path, MAX_FILE)
     except OSError as error:
         raise ManifestError(f"The tokenizer {path} cannot be read: {error.strerror}.") from error
-    if not content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+    if not any_text and not content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         raise ManifestError(
             f"{path.name} is not a tokenizer.json: it does not hold a JSON object.",
-            hint="Vocabulary files, SentencePiece models and pickles are not read; convert it with `tokenizers`.",
+            hint="A vocabulary of words is declared with tokenizer: {words: …}; SentencePiece models and pickles are "
+            "not read: convert them with `tokenizers`.",
         )
     return content
 
 
-def _packed(texts: Sequence[str]) -> dict[str, Any]:
-    """Texts as tensors: their bytes one behind the other, and where each ends."""
+def form_of(value: Value) -> str:
+    """What a sample is made of: one text, a pair, or words."""
+    if isinstance(value, str):
+        return TEXT
+    return PAIR if isinstance(value, TextPair) else WORDS
+
+
+def _packed(samples: Sequence[Value]) -> dict[str, Any]:
+    """Texts as tensors: their bytes one behind the other, where each ends, and how many texts each sample has."""
+    texts = [(sample,) if isinstance(sample, str) else sample.parts for sample in samples]
     encoded = []
-    for text in texts:
+    for text in chain.from_iterable(texts):
         try:
             encoded.append(text.encode())
         except UnicodeEncodeError as error:
@@ -220,4 +276,8 @@ def _packed(texts: Sequence[str]) -> dict[str, Any]:
                 hint="Give a part of it.",
             )
     ends = np.cumsum([len(text_bytes) for text_bytes in encoded], dtype=np.int64)
-    return {"content": np.frombuffer(b"".join(encoded) or b"\0", np.uint8), "ends": ends}
+    return {
+        "content": np.frombuffer(b"".join(encoded) or b"\0", np.uint8),
+        "ends": ends,
+        "parts": np.array([len(parts) for parts in texts], np.int64),
+    }

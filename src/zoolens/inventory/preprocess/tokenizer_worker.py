@@ -7,24 +7,31 @@ as a message: the process opens no file after it has started.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from zoolens.base.engine.service import Message, Service
 from zoolens.base.errors import ManifestError, first_line
+from zoolens.inventory.preprocess.word_tokenizer import SPECIAL, TEXT, WORDS, Encoding, WordEncoder
 
 MEMORY: Final = 4 << 30  # bytes
 SHOWN: Final = 200  # tokens of a text that are written out
 _LETTERS: Final = 60  # of each of them
+PLACES: Final = ("begins", "ends", "words", "texts")  # of each token
 _PADS: Final = ("[PAD]", "<pad>", "<PAD>", "<|pad|>")
 
 
 def main(settings: Mapping[str, Any], began_ns: int) -> None:
     # All of it is read now: the sandbox hides what comes later.
-    import tokenizers
-
+    try:
+        import tokenizers
+    except ImportError:
+        library = None  # vocabularies of words need none
+    else:
+        library = tokenizers.Tokenizer
     service = Service(settings, began_ns)
-    worker = _Tokenizer(service, tokenizers.Tokenizer)
+    worker = _Tokenizer(service, library)
     answers = {"open": worker.open, "encode": worker.encode, "show": worker.show}
     service.serve(lambda request: answers[request["do"]](request) if request["do"] in answers else None, _doing)
 
@@ -36,21 +43,63 @@ def _doing(request: Message) -> str:
 class _Tokenizer:
     def __init__(self, service: Service, library: Any) -> None:
         self._service, self._library = service, library
-        self._tokenizer: Any = None
-        self._special = True
-        self._unknown: int | None = None
+        self._encoder: WordEncoder | _LibraryEncoder | None = None
 
     def open(self, request: Message) -> Any:
-        """What the library makes of the content of a tokenizer.json, with our own truncation and no padding."""
         content = self._service.inputs.read(request["tensors"])["content"].tobytes()
+        if request["words"] is None:
+            self._encoder = _LibraryEncoder(self._library, content, request)
+        else:
+            self._encoder = WordEncoder(content, request["words"], request["max_length"], request["cut"])
+        return self._encoder.about
+
+    def encode(self, request: Message) -> Any:
+        """All tokens of all samples, one sample after the other. `counts`: tokens of each; `cut`: whether it had more;
+        `unknown`: how many of them the vocabulary does not have. The places of tokens are sent where they are asked
+        for."""
+        import numpy as np
+
+        assert self._encoder is not None  # it was opened
+        encoded = [self._encoder.encode(request["form"], parts) for parts in self._samples(request)]
+        rows = ("ids", "types", "shapes", *(PLACES if request["places"] else ()))
+        whole = {name: [value for one in encoded for value in getattr(one, name)] for name in rows}
+        whole |= {
+            "counts": [len(one.ids) for one in encoded],
+            "cut": [int(one.cut) for one in encoded],
+            "unknown": [one.unknown for one in encoded],
+        }
+        tensors = {name: np.array(values, np.int64) for name, values in whole.items()}
+        return {"tensors": self._service.outputs.write(tensors)}
+
+    def show(self, request: Message) -> Any:
+        """Returns the tokens of a text as strings."""
+        assert self._encoder is not None
+        ((text,),) = self._samples(request)
+        return [token[:_LETTERS] for token in self._encoder.show(text)[:SHOWN]]
+
+    def _samples(self, request: Message) -> list[list[str]]:
+        """The texts of each sample."""
+        sent = self._service.inputs.read(request["tensors"])
+        content = sent["content"].tobytes()
+        ends = sent["ends"].tolist()
+        texts = iter([content[start:end].decode() for start, end in zip([0, *ends], ends, strict=False)])
+        return [list(islice(texts, count)) for count in sent["parts"].tolist()]
+
+
+class _LibraryEncoder:
+    """What the library makes of the content of a tokenizer.json, with our own truncation and no padding."""
+
+    def __init__(self, library: Any, content: bytes, request: Message) -> None:
+        pair = request["pair"] is not None
         try:
-            tokenizer = self._library.from_str(content.decode())
+            tokenizer = library.from_str(content.decode())
             own = tokenizer.padding or {}
             tokenizer.no_padding()
             tokenizer.no_truncation()
             if request["cut"] != "refuse":
-                tokenizer.enable_truncation(request["max_length"], direction=request["cut"])
-            added = tokenizer.num_special_tokens_to_add(False) if request["special"] else 0
+                strategy = request["pair"] or "longest_first"
+                tokenizer.enable_truncation(request["max_length"], direction=request["cut"], strategy=strategy)
+            added = tokenizer.num_special_tokens_to_add(pair) if request["special"] else 0
             size = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
         except BaseException as error:
             # The library's panics are no Exception.
@@ -63,42 +112,32 @@ class _Tokenizer:
         pad = own.get("pad_id")
         if pad is None:
             pad = next((known for token in _PADS if (known := tokenizer.token_to_id(token)) is not None), None)
-        return {"size": size, "pad": pad, "pad_type": own.get("pad_type_id", 0), "special": added}
+        self.about = {"size": size, "pad": pad, "pad_type": own.get("pad_type_id", 0), "special": added}
 
-    def encode(self, request: Message) -> Any:
-        """Ids and types of all tokens of all texts, one text after the other. `counts`: tokens of each text; `cut`:
-        whether it had more; `unknown`: how many of them the vocabulary does not have."""
-        import numpy as np
+    def encode(self, form: str, parts: Sequence[str]) -> Encoding:
+        encoding = self._encoded(form, parts)
+        offsets = encoding.offsets
+        return Encoding(
+            ids=encoding.ids,
+            types=encoding.type_ids,
+            cut=bool(encoding.overflowing),
+            unknown=-1 if self._unknown is None else encoding.ids.count(self._unknown),
+            shapes=[0] * len(encoding.ids),
+            begins=[begin for begin, _ in offsets],
+            ends=[end for _, end in offsets],
+            words=[SPECIAL if word is None else word for word in encoding.word_ids],
+            texts=[SPECIAL if text is None else text for text in encoding.sequence_ids],
+        )
 
-        ids: list[int] = []
-        types: list[int] = []
-        counts, cut, unknown = [], [], []
-        for text in self._texts(request):
-            encoding = self._encoded(text)
-            ids += encoding.ids
-            types += encoding.type_ids
-            counts.append(len(encoding.ids))
-            cut.append(bool(encoding.overflowing))
-            unknown.append(-1 if self._unknown is None else encoding.ids.count(self._unknown))
-        whole = {"ids": ids, "types": types, "counts": counts, "cut": cut, "unknown": unknown}
-        tensors = {name: np.array(values, np.int64) for name, values in whole.items()}
-        return {"tensors": self._service.outputs.write(tensors)}
+    def show(self, text: str) -> list[str]:
+        tokens: list[str] = self._encoded(TEXT, [text]).tokens
+        return tokens
 
-    def show(self, request: Message) -> Any:
-        """Returns the tokens of a text as strings."""
-        (text,) = self._texts(request)
-        return [token[:_LETTERS] for token in self._encoded(text).tokens[:SHOWN]]
-
-    def _texts(self, request: Message) -> list[str]:
-        sent = self._service.inputs.read(request["tensors"])
-        content = sent["content"].tobytes()
-        ends = sent["ends"].tolist()
-        starts = [0, *ends]
-        return [content[start:end].decode() for start, end in zip(starts, ends, strict=False)]
-
-    def _encoded(self, text: str) -> Any:
+    def _encoded(self, form: str, parts: Sequence[str]) -> Any:
         try:
-            return self._tokenizer.encode(text, add_special_tokens=self._special)
+            if form == WORDS:
+                return self._tokenizer.encode(parts, is_pretokenized=True, add_special_tokens=self._special)
+            return self._tokenizer.encode(*parts, add_special_tokens=self._special)
         except BaseException as error:
             raise ManifestError(f"The tokenizer cannot split a text into tokens: {first_line(error)}.") from error
 

@@ -163,8 +163,10 @@ class Task(ABC):
 BUILT_IN: Final = {
     "classification": "zoolens.inventory.tasks.classification:Classification",
     "detection": "zoolens.inventory.tasks.detection:Detection",
-    "embedding": "zoolens.inventory.tasks.vectors:Embedding",
+    "embedding": "zoolens.inventory.tasks.embedding:Embedding",
     "regression": "zoolens.inventory.tasks.regression:Regression",
+    "token-classification": "zoolens.inventory.tasks.token_classification:TokenClassification",
+    "question-answering": "zoolens.inventory.tasks.question_answering:QuestionAnswering",
     "other": "zoolens.inventory.tasks.vectors:Vectors",
     "segmentation": "zoolens.inventory.tasks.segmentation:Segmentation",
     "voice-activity": "zoolens.inventory.tasks.voice_activity:VoiceActivity",

@@ -11,9 +11,10 @@ from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.schema import TASKS
 from zoolens.inventory.tasks.classification import Classification
+from zoolens.inventory.tasks.embedding import Embedding
 from zoolens.inventory.tasks.regression import Regression
 from zoolens.inventory.tasks.task import BUILT_IN, Answers, column, task_named
-from zoolens.inventory.tasks.vectors import Embedding, Vectors
+from zoolens.inventory.tasks.vectors import Vectors
 from zoolens.testing.task_contract import WIDTH, N, TaskContract
 
 
@@ -35,6 +36,9 @@ class TestRegression(TaskContract):
 
 class TestEmbedding(TaskContract):
     task_class = Embedding
+
+    def truths(self):
+        return [Truth("similarity", {"similarity": np.array([place / N])}) for place in range(N)]
 
 
 def test_tasks_are_found_by_the_names_of_manifests():

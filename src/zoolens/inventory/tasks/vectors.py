@@ -59,12 +59,6 @@ class Vectors(Task):
         return shown_vector(column(answers, "vector")[place])
 
 
-class Embedding(Vectors):
-    name = "embedding"
-    summary = "Points in a space whose directions mean something"
-    directional = True
-
-
 def shown_vector(vector: NDArray[Any]) -> str:
     """The first numbers of a vector, on one line."""
     more = ", …" if len(vector) > _SHOWN else ""

@@ -1,0 +1,51 @@
+"""One declared output of a model that answers: its tensors, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.inventory.manifests.schema_steps import Pool
+from zoolens.inventory.runtimes.runtime import TensorSpec
+from zoolens.inventory.tasks.output_setup import Reader
+
+Array = NDArray[Any]
+# What an output answered to a batch: one tensor; several by role where the task has roles.
+Raw = Array | Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class JudgedOutput:
+    """One declared output. `read` turns the answers of `tensor` into probabilities (classification) or plain vectors.
+
+    An output of a task with roles has several tensors, of which `tensor` is the first: `read_parts` turns all of them
+    into what the task keeps.
+    """
+
+    tensor: TensorSpec
+    task: str
+    read: Callable[[Array], NDArray[np.float32]]
+    pooling: Pool | None = None  # how vectors of tokens become one of a text, before `read`
+    parts: Mapping[str, TensorSpec] = field(default_factory=dict)  # by role
+    read_parts: Reader | None = None
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        return tuple(self.parts.values()) or (self.tensor,)
+
+    def raw(self, answered: Mapping[str, Array]) -> Raw:
+        """What this output has of a model's answers by tensor."""
+        if self.read_parts is None:
+            return answered[self.tensor.name]
+        return {role: answered[tensor.name] for role, tensor in self.parts.items()}
+
+    def answers(self, raw: Raw, memos: Sequence[Any]) -> Any:
+        """What the task keeps. `memos`: of each input, what its preparation left to be known."""
+        if isinstance(raw, Mapping):
+            assert self.read_parts is not None
+            return self.read_parts(raw, memos)
+        return self.read(raw)
