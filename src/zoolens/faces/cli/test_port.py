@@ -1,11 +1,13 @@
-"""The command on files of the user's, in real processes."""
+"""The command on files of the user's, in real processes where these are its subject."""
 
 import json
+import runpy
 
 import pytest
 from click.testing import CliRunner
 
 from zoolens.faces.cli.main import cli
+from zoolens.training.port import port_check
 
 pytest.importorskip("torch")
 
@@ -42,6 +44,25 @@ def test_weights_move_between_processes(nets, tmp_path):
     assert out.exists()
 
 
+@pytest.fixture
+def in_this_process(nets, monkeypatch):
+    """What the command checks are live networks: two processes would import torch for four seconds each."""
+    check, functions = port_check.check, runpy.run_path(str(nets))
+
+    def check_live(a, b, *arguments, **settings):
+        made = [functions[name.rpartition(":")[2]]() for name in (a, b)]
+        return check(*(one[0] if isinstance(one, tuple) else one for one in made), *arguments, **settings)
+
+    monkeypatch.setattr(port_check, "check", check_live)
+
+
+@pytest.fixture(params=["in_this_process", pytest.param("in processes", marks=pytest.mark.slow)])
+def place(request):
+    if request.param == "in_this_process":
+        request.getfixturevalue(request.param)
+
+
+@pytest.mark.usefixtures("place")
 def test_networks_that_differ(nets):
     done = run("check", f"{nets}:net", f"{nets}:other", "--input", "3x8x8", "--json")
     assert done.exit_code == 1, done.output
