@@ -55,7 +55,7 @@ def test_limit_and_seed_select(npz):
         ("no/such/path", "no such path exists"),
         ("imagefoldr:x", "Did you mean imagefolder"),
         ("", "No dataset given"),
-        ("npz:{npz}?colour=red", "no option 'colour'.*They have x, y, value, layout, classes"),
+        ("npz:{npz}?colour=red", "no option 'colour'.*They have x, y, value, present, layout, classes"),
         ("npz:{npz}?colour", "not written as"),
         ("{folder}/empty", "is empty"),
         ("{folder}/text", "not recognised"),
