@@ -71,6 +71,15 @@ def test_sentiment_of_two_of_three_classes(measured, name, expected):
     assert measured(NN, tokenizer, output, data)["top1"] == expected
 
 
+def test_sentiment_as_a_quantity(measured):
+    words = {"pattern": r"[A-Za-z0-9_']+|[,.?;\-()]", "unknown_id": 0}
+    tokenizer = {"max_length": 100, "vocabulary": 30000, "pad_id": 0, "words": words}
+    output = {"task": "regression", "postprocess": [{"op": "linear", "weights": [-1, 0, 1]}]}
+    data = f"{TASKS / 'text/data/sentiment_intensity_tweets_regression.tsv'}?value=mean_rating_-4_to_4"
+    found = measured(NN, tokenizer, output, data)
+    assert (found["spearman"], found["pearson"]) == (70.07, 66.28)
+
+
 PAIRS = f"text:{TASKS / 'embeddings/data/stsb-en-test.csv'}?columns=a,b,score&text=a,b&similarity=score"
 
 

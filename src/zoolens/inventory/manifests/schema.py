@@ -20,6 +20,7 @@ from zoolens.inventory.manifests.schema_steps import (
     Divide,
     DropLeading,
     L2Normalize,
+    Linear,
     Normalize,
     OutputStep,
     Pool,
@@ -222,6 +223,8 @@ class Output(Part):
         check_box_steps(self.task, self.postprocess)
         check_mask_steps(self.task, self.postprocess)
         check_text_steps(self.task, self.postprocess)
+        if Linear in kinds and (self.task != "regression" or len(kinds) > 1):
+            raise ValueError("linear is the only step of task: regression, and for no other task")
         if Divide in kinds[1:]:
             raise ValueError("divide is the first step, and there is one at most")
         if Pool in kinds[1:]:

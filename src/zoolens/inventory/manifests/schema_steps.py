@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -114,8 +115,24 @@ class L2Normalize(Part):
     op: Literal["l2_normalize"]
 
 
+class Linear(Part):
+    """One number: the weighted sum of the output's numbers, and a constant. A target that was scaled for training gets
+    its units back, and scores of classes become one quantity (positive less negative)."""
+
+    op: Literal["linear"]
+    weights: tuple[float, ...] = Field(min_length=1, max_length=MAX_EXTENT, description="One for each number.")
+    bias: float = Field(default=0.0, allow_inf_nan=False)
+
+    @field_validator("weights")
+    @classmethod
+    def _finite(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(isfinite(weight) for weight in value):
+            raise ValueError("a weight is NaN or infinite")
+        return value
+
+
 BoxStep = SsdAnchors | YoloxGrid | ReadBoxes | Suppress
 OutputStep = Annotated[
-    Softmax | Select | DropLeading | Divide | Pool | L2Normalize | BoxStep | Masks | Threshold | TextStep,
+    Softmax | Select | DropLeading | Divide | Pool | L2Normalize | Linear | BoxStep | Masks | Threshold | TextStep,
     Field(discriminator="op"),
 ]

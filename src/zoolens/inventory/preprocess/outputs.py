@@ -13,7 +13,15 @@ from zoolens.base.errors import ManifestError, ModelError
 from zoolens.base.safety.untrusted import read_text
 from zoolens.inventory.manifests.locations import relocated, relocated_path
 from zoolens.inventory.manifests.schema import MAX_LABEL_BYTES, Manifest, Output
-from zoolens.inventory.manifests.schema_steps import Divide, DropLeading, L2Normalize, OutputStep, Select, Softmax
+from zoolens.inventory.manifests.schema_steps import (
+    Divide,
+    DropLeading,
+    L2Normalize,
+    Linear,
+    OutputStep,
+    Select,
+    Softmax,
+)
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 
 Array = NDArray[Any]
@@ -43,6 +51,9 @@ def build_scores(
     """
     if not (output.task == "classification" if discrete is None else discrete):
         normalised = any(isinstance(step, L2Normalize) for step in output.postprocess)
+        linear = next((step for step in output.postprocess if isinstance(step, Linear)), None)
+        if linear is not None:
+            return lambda raw: _weighed(_vectors(dequantised(raw, tensor), normalised=False), linear)
         return lambda raw: _vectors(dequantised(raw, tensor), normalised=normalised)
     declared = _with_softmax(output)
     divisor = next((np.float32(step.by) for step in declared if isinstance(step, Divide)), None)
@@ -233,6 +244,12 @@ def _vectors(values: Scores, *, normalised: bool) -> Scores:
         return flat
     lengths = np.linalg.norm(flat.astype(np.float64), axis=1, keepdims=True)
     return (flat / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+def _weighed(vectors: Scores, step: Linear) -> Scores:
+    if vectors.shape[1] != len(step.weights):
+        raise ManifestError(f"linear has {len(step.weights)} weights, but the output has {vectors.shape[1]} numbers.")
+    return np.asarray(vectors.astype(np.float64) @ np.array(step.weights)[:, None] + step.bias, np.float32)
 
 
 def _apply(step: OutputStep, values: Scores) -> Scores:

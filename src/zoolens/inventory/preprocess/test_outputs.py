@@ -198,3 +198,13 @@ def test_percentages_are_divided_before_they_are_checked():
         score(percent, scores="probabilities")
     with pytest.raises(ValueError, match="first step"):
         Output(scores="probabilities", postprocess=steps[::-1])
+
+
+def test_a_weighted_sum_is_one_quantity():
+    step = {"op": "linear", "weights": [-1, 0.5, 2], "bias": 10}
+    read = build_scores(Output(task="regression", postprocess=[step]), TensorSpec("out", (None, 3), "float32"))
+    np.testing.assert_allclose(read(np.array([[1, 2, 3], [0, 0, 0]], np.float32)), [[16], [10]])
+    with pytest.raises(ManifestError, match="linear has 3 weights, but the output has 2 numbers"):
+        read(np.zeros((1, 2), np.float32))
+    with pytest.raises(ValueError, match="linear is the only step of task: regression"):
+        Output(task="embedding", postprocess=[step])
