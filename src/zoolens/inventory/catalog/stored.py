@@ -39,7 +39,7 @@ def guessed_of(run: Run) -> tuple[str, ...]:
 def guesses_in_words(guessed: Sequence[str]) -> str:
     return (
         f"its accuracy rests on guesses ({'; '.join(guessed)}): check them in a manifest (`zoolens manifest init`), or "
-        "let `zoolens doctor` try others"
+        "let `zoolens doctor` try others (of classifiers)"
     )
 
 
