@@ -6,7 +6,7 @@ DEMO := .venv-demo
 # Tests start hundreds of processes: each would compile zoolens again where Python is told to keep no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check ui ui-check clients test-slow test-exports fuzz mutants lint docs bench system clean
+.PHONY: demo test check ui ui-check clients test-slow test-ui test-exports fuzz mutants lint docs bench system clean
 
 ## demo: set up a small environment and run the main job on what is built in
 demo: $(DEMO)/.ready
@@ -33,6 +33,10 @@ clients: $(VENV)/.ready
 ## test-slow: the suites that take minutes (kill -9, PostgreSQL restarts, all reference models)
 test-slow: $(VENV)/.ready system
 	$(BIN)/python -m pytest -m slow
+
+## test-ui: the explorer in a browser, page by page, as a person uses it
+test-ui: $(VENV)/.ready system
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/ui
 
 ## ui: build the explorer (needs node 20 or newer) into src/zoolens/faces/ui/assets, which is committed and in the wheel
 ui: explorer/node_modules/.package-lock.json

@@ -70,6 +70,7 @@ class Watcher:
         raise AssertionError(text)  # a torn tail is no damage
 
 
+@pytest.mark.slow  # files of the index that were torn are read in the quick suite: index/signatures/test_journal.py
 def test_a_killed_indexer_resumes(filled):
     store, given = filled
     kills = [1, 6, 2, 13]

@@ -12,6 +12,10 @@ from playwright.sync_api import expect
 from zoolens.findings.audit.audit_findings import Finding, Severity, ranked
 from zoolens.findings.audit.report.test_report import EVIL, audit
 
+# Every view is opened in the quick suite by test_hostile_content.py and test_every_view.py; what a person does on
+# this page is tried by `make test-ui`.
+pytestmark = pytest.mark.slow
+
 
 def made_audit():
     """The audit of a finding whose title is an attack, and of forty others."""

@@ -134,7 +134,8 @@ MORE_VIEWS = {
 }
 
 
-@pytest.mark.parametrize("views", [VIEWS, pytest.param(MORE_VIEWS, marks=pytest.mark.slow)], ids=["some", "more"])
+@pytest.mark.slow  # what a bundle shows when it is opened from a disk stays in the quick suite
+@pytest.mark.parametrize("views", [VIEWS, MORE_VIEWS], ids=["some", "more"])
 def test_a_bundle_reads_as_the_explorer_does(opened, visitor, some, runs, views):
     bundle = opened(on_disk(some))
     a, b = (runs["demo:lenet-torch", runtime] for runtime in ("onnxruntime", "litert"))

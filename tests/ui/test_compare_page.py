@@ -13,6 +13,10 @@ from zoolens.findings.comparisons.answer_pages import AnswerOrder, AnswerReader,
 from zoolens.findings.comparisons.compare import compare_runs
 from zoolens.findings.comparisons.report_page import change_words, verdict
 
+# Every view is opened in the quick suite by test_hostile_content.py and test_every_view.py; what a person does on
+# this page is tried by `make test-ui`.
+pytestmark = pytest.mark.slow
+
 OPENING = 60_000  # milliseconds in which data are opened on a busy machine
 
 

@@ -9,6 +9,10 @@ import pytest
 pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
+# Every view is opened in the quick suite by test_hostile_content.py and test_every_view.py; what a person does on
+# this page is tried by `make test-ui`.
+pytestmark = pytest.mark.slow
+
 PATIENCE = 60_000
 
 

@@ -12,6 +12,10 @@ from zoolens.base.store.store import open_store
 from zoolens.findings.audit.claims_chart import claims_beside
 from zoolens.findings.graph.diff.network_layout import heat, network_layout
 
+# Every view is opened in the quick suite by test_hostile_content.py and test_every_view.py; what a person does on
+# this page is tried by `make test-ui`.
+pytestmark = pytest.mark.slow
+
 MODEL = "demo:lenet-torch@1.0.0"
 
 

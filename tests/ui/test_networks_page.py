@@ -15,6 +15,10 @@ from zoolens.base.present.figures import count
 from zoolens.findings.audit.audit_findings import Finding, Severity
 from zoolens.findings.graph.diff.network_layout import network_layout
 
+# Every view is opened in the quick suite by test_hostile_content.py and test_every_view.py; what a person does on
+# this page is tried by `make test-ui`.
+pytestmark = pytest.mark.slow
+
 SHALLOW, DEEP, BLOCKS = (f"demo:{name}@1.0.0" for name in ("lenet-torch", "lenet-deep", "resnet-tiny"))
 PATIENCE = 120_000  # milliseconds for a job
 

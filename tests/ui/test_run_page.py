@@ -27,6 +27,10 @@ from zoolens.findings.measure.confusion import confusion_of
 from zoolens.findings.measure.latency_chart import latency_distributions, latency_table
 from zoolens.findings.measure.reliability import reliability_of
 
+# Every view is opened in the quick suite by test_hostile_content.py and test_every_view.py; what a person does on
+# this page is tried by `make test-ui`.
+pytestmark = pytest.mark.slow
+
 OPENING = 60_000  # milliseconds in which data are opened on a busy machine
 
 

@@ -8,6 +8,10 @@ pytest.importorskip("playwright")
 from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
+# Every view is opened in the quick suite by test_hostile_content.py and test_every_view.py; what a person does on
+# this page is tried by `make test-ui`.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def service_explorer(tmp_path_factory):

@@ -20,6 +20,10 @@ from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.training.pairs.semantics import ALIGNED
 
+# Every view is opened in the quick suite by test_hostile_content.py and test_every_view.py; what a person does on
+# this page is tried by `make test-ui`.
+pytestmark = pytest.mark.slow
+
 HOSTILE = "<img src=x onerror=alert(1)>"
 NAME = f"rates/{HOSTILE}"
 SIDES = {"torch": {"torch": "2"}, "jax": {"jax": "1"}}

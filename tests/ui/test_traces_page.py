@@ -18,6 +18,10 @@ from zoolens.findings.tracing.report import merged_layers, sentences, timing_wor
 from zoolens.findings.tracing.roofline import peaks
 from zoolens.findings.tracing.stored import load_trace
 
+# Every view is opened in the quick suite by test_hostile_content.py and test_every_view.py; what a person does on
+# this page is tried by `make test-ui`.
+pytestmark = pytest.mark.slow
+
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
