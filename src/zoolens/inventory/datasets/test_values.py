@@ -43,5 +43,5 @@ def test_quantities_that_are_taken_for_classes_are_told_how_to_be_none(tmp_path)
     spec = written(tmp_path, y=np.array([0.5, 1.5, -2.0, 3.0]))
     with pytest.raises(DatasetError, match=r"npz:FILE\?value=y"):
         open_dataset(spec.partition("?")[0])
-    with pytest.raises(DatasetError, match="either y or value"):
+    with pytest.raises(DatasetError, match="one of y, value and present"):
         open_dataset(spec + "&y=y")
