@@ -17,6 +17,10 @@ from zoolens.base.store.store import open_store
 from zoolens.findings.comparisons.compare import compare
 from zoolens.training.crosstrain.study.stored_studies import read_study
 
+# Studies are run, killed, shown and exported in our own process by training/crosstrain/study and exchange in the quick
+# suite; here the commands do it, each in a process of its own.
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("torch")
 pytest.importorskip("jax")
 

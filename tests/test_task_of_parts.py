@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -170,6 +171,42 @@ def test_lists_name_the_metric_that_is_no_accuracy(store, tmp_path):
     listed = CliRunner().invoke(runs_command, ["--json", "--store", str(tmp_path / "store.sqlite")]).output
     (entry,) = json.loads(listed)
     assert (entry["main_metric"], entry["f1"]["value"], entry["top1"]) == ("f1", 0.62, None)
+
+
+def test_a_run_of_before_its_task_had_truths_is_judged_by_nothing(store):
+    """Labels of classes do not judge it, and a run that was begun before and finished since has truths for a part."""
+    old = table(rows(1)).drop_columns(["truth.known", "truth.tags"])
+    for kept in (old, pa.concat_tables([old, table(rows(1), truths())], promote_options="permissive")):
+        labelled = kept.set_column(2, "label", pa.array(np.zeros(len(kept), np.int32)))
+        read = read_predictions(labelled, declared=[{"task": "words"}])
+        assert not read.labelled
+        assert judgement_of(read) is None
+
+
+def test_answers_of_two_tasks_are_not_compared(store):
+    first = write(store, "first", rows(3), truths())
+    vectors = pa.table(
+        {
+            "index": np.arange(N),
+            "input": [f"text {place}" for place in range(N)],
+            "label": np.full(N, -1, np.int32),
+            "vector": pa.array([[1.0, 2.0]] * N, pa.list_(pa.float32())),
+            "digest": np.arange(N, dtype=np.uint64),
+        }
+    )
+    run = store.begin_run(
+        ModelRecord(
+            fingerprint("v"), "zoo:v@1", "fake", {"name": "v", "inputs": [{"shape": [None, 8]}], "outputs": [{}]}
+        ),
+        DatasetRecord(fingerprint("texts"), "texts", N),
+        StackRecord(fingerprint("fake"), "fake", {"version": "1"}, {}),
+    )
+    store.set_resolved(run.id, {"outputs": [{"name": "v", "task": "other", "width": None}]})
+    store.add_part(run.id, KIND, 0, vectors)
+    store.finish_stage(run.id, "predictions")
+    found = compare(first, run.id, store=store)
+    assert found.vectors == ()
+    assert {*found.uncompared} == {"words", "v"}
 
 
 def test_of_bits_that_are_equal_everything_is(store):

@@ -39,6 +39,9 @@ from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_s
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.pairs.semantics import ALIGNED
 
+# What goes into a bundle is tested without a browser in faces/ui/bundle; here bundles are opened in one.
+pytestmark = pytest.mark.slow
+
 STUDY = "rates"
 QUERIES = ("ON accuracy >= 1% ORDER BY latency", "CORR lenet-torch WITHIN 50% ON size <= 1%")
 SOURCE = "/home/annabell/papers/paper.pdf of annabell on gondolin"
@@ -134,7 +137,6 @@ MORE_VIEWS = {
 }
 
 
-@pytest.mark.slow  # what a bundle shows when it is opened from a disk stays in the quick suite
 @pytest.mark.parametrize("views", [VIEWS, MORE_VIEWS], ids=["some", "more"])
 def test_a_bundle_reads_as_the_explorer_does(opened, visitor, some, runs, views):
     bundle = opened(on_disk(some))

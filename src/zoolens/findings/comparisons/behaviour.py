@@ -126,16 +126,16 @@ class PairedAnswers:
     @property
     def scores(self) -> tuple[Floats, Floats] | None:
         """How right the answers of both are; None where labels cannot judge them."""
-        if self.labels is None or not known_truths(self.a, self.labels).any():
+        if self.labels is None:
+            return None
+        known = known_truths(self.a, self.labels) & known_truths(self.b, self.labels)
+        if not known.any():
             return None
         task = task_named(self.a.task)
         ours, theirs = task.scores(self.a, self.labels), task.scores(self.b, self.labels)
         if ours is None or theirs is None:
             return None
-        if task.truth is None:
-            return ours, theirs
-        known = known_truths(self.a, self.labels)
-        return ours[known], theirs[known]
+        return (ours, theirs) if task.truth is None else (ours[known], theirs[known])
 
     @property
     def accuracy(self) -> Accuracy | None:

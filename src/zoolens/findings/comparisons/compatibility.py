@@ -122,9 +122,11 @@ def _names(output: Output | None, run: Run) -> tuple[tuple[str, ...] | None, tup
 def _head(about: Any, output: Output | None, names: tuple[str, ...] | None, data: tuple[str, ...] | None) -> Head:
     task = str(about.get("task") or (output.task if output else DEFAULT_TASK))
     width = about.get("width")
-    if width is None and names is not None:
+    # Answers that are read by role are in the dataset's numbers already, however many classes the model has.
+    in_data_numbers = bool(task_named(task).roles)
+    if width is None and names is not None and not in_data_numbers:
         width = len(names)
-    if width is None and output is not None and output.label_map and data is not None:
+    if width is None and output is not None and output.label_map and data is not None and not in_data_numbers:
         width = max(len(data), 1 + max(output.label_map.values()))
     return Head(task, None if width is None else int(width), names, str(about.get("name") or ""))
 
@@ -148,7 +150,8 @@ def places_by_name(a: Sequence[tuple[str, str]], b: Sequence[tuple[str, str]]) -
     words = {_NUMBERING.sub("", name) for name, _ in a}
     if [*a] == [*b] or {*a} != {*b} or len(words) < len(a) or "" in words:
         return None
-    if task_named(a[0][1]).judged and a[0] != b[0]:
+    main = task_named(a[0][1])
+    if (main.judged or main.truth is not None) and a[0] != b[0]:
         return None
     return tuple([*b].index(output) for output in a)
 

@@ -158,7 +158,10 @@ def _accuracy(signature: Signature, interface: Interface) -> float:
     if not signature.labelled:
         return np.nan
     scores = renumbered(signature, compare_interfaces(interface, interface).translation_a).scores
-    return np.nan if scores is None else float(scores.mean())
+    if scores is None:
+        return np.nan
+    known = signature.known if task_named(signature.main.task).truth is not None else slice(None)
+    return float(scores[known].mean())
 
 
 # --- as plain values

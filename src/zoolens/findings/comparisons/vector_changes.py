@@ -12,7 +12,7 @@ from zoolens.base.statistics.resampling import resampled_difference
 from zoolens.findings.comparisons.behaviour import pair_answers
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.measure.task_metrics import judgement_of
-from zoolens.inventory.tasks.task import task_named
+from zoolens.inventory.tasks.task import Answers, task_named
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,9 @@ def compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
 
 
 def _metric_change(a: Signature, b: Signature) -> MetricChange | None:
+    if a.main.task != b.main.task or not np.array_equal(a.known, b.known):
+        # Only the same inputs can be resampled alike.
+        return None
     ours, theirs = judgement_of(a), judgement_of(b)
     if ours is None or theirs is None:
         return None
@@ -99,8 +102,13 @@ def _metric_change(a: Signature, b: Signature) -> MetricChange | None:
 
 def vector_places(a: Signature, b: Signature) -> list[int]:
     """Returns the places of outputs that have the same width on both sides and are not classes."""
-    return [
-        place
-        for place, (ours, theirs) in enumerate(zip(a.outputs, b.outputs, strict=False))
-        if ours.width == theirs.width and not any(task_named(side.task).discrete for side in (ours, theirs))
-    ]
+    pairs = enumerate(zip(a.outputs, b.outputs, strict=False))
+    return [place for place, (ours, theirs) in pairs if _comparable(ours, theirs)]
+
+
+def _comparable(ours: Answers, theirs: Answers) -> bool:
+    tasks = task_named(ours.task), task_named(theirs.task)
+    if any(task.discrete for task in tasks) or ours.width != theirs.width:
+        return False
+    # What a task with roles keeps only that task can read.
+    return ours.task == theirs.task or not any(task.roles for task in tasks)

@@ -5,6 +5,7 @@ It is light: whatever needs the store or a framework is imported by who builds i
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.errors import ZoolensError
+from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.store.records import DatasetRecord
 from zoolens.base.store.state import Newest, StoreState
 from zoolens.findings.comparisons.wording import changed_file_note
@@ -150,7 +151,9 @@ class Index:
         for other in np.flatnonzero(self._places >= 0):
             theirs = self.signature(int(other)).main
             if theirs.width == ours.width:
-                agreement[other] = pair_answers(ours, theirs).agreement.mean()
+                # One model whose answers cannot be compared, such as masks of another size, must not end the query.
+                with contextlib.suppress(ModelError):
+                    agreement[other] = pair_answers(ours, theirs).agreement.mean()
         return agreement
 
     def _signed(self, row: int) -> SemanticIndex:

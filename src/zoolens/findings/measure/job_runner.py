@@ -222,6 +222,8 @@ class _Stages:
             self._judge_predictions()
         elif plan.accuracy and answers and task.truth is not None and context.dataset.says(task.truth):
             self._stage(Stage.METRIC.of(TASK_METRICS), lambda: measure_task(context))
+            run = context.store.run(context.run.id)
+            self._warnings += [*dead_outputs(run, context.dataset), *mixed_rows(run)]
         elif plan.accuracy and answers and context.dataset.labelled and task.judged and task.truth is None:
             self._stage(Stage.METRIC.of("score"), lambda: measure_score(context))
         elif plan.accuracy and answers:

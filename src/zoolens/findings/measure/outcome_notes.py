@@ -35,9 +35,11 @@ def guesses_of(context: Context, run: Run) -> Iterator[str]:
         return
     task = task_named(output.task)
     known = dataset.labelled if task.truth is None else dataset.truth_kind == task.truth
-    if not task.judged or not known:
+    if not (task.judged or task.truth) or not known:
         return  # there is no figure that judges answers
     yield from guesses_in(manifest.attributes)
+    if task.roles and dataset.classes and not (output.label_map or output.labels or output.labels_file):
+        yield f"the model's classes are numbered as those of {dataset.name}: {dataset.classes[0]!r} is 0"
     if not task.discrete or output.label_map:
         return
     width = int((run.resolved.get("outputs") or [{}])[0].get("width") or 0)

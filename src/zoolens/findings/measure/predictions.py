@@ -210,8 +210,16 @@ def _read_output(table: pa.Table, number: int, declared: Sequence[Mapping[str, A
         task=task,
         columns=columns,
         width=None if width is None else int(width),
-        truths={} if number else dict(_columns(table, TRUTH, tuple(truth_columns_of(task)), task, whose)),
+        truths={} if number else _truths(table, task, whose),
     )
+
+
+def _truths(table: pa.Table, task: str, whose: str) -> dict[str, Any]:
+    known = f"{TRUTH}{TRUTH_KNOWN}"
+    if known in table.column_names and table[known].null_count:
+        # A run that was begun before its task had truths, and finished since: its first parts have none.
+        return {}
+    return dict(_columns(table, TRUTH, tuple(truth_columns_of(task)), task, whose))
 
 
 def _columns(

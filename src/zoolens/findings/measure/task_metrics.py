@@ -30,10 +30,13 @@ def measure_task(context: Context) -> list[Observation]:
     run = context.store.run(context.run.id)  # with what the answers told
     predictions = run_predictions(context.store, run, context.dataset.classes)
     judged = judgement_of(predictions)
+    known, total = int(predictions.known.sum()), len(predictions)
+    notes = [f"{known:,} of {total:,} inputs have a truth that judges them"] if known < total else []
+    notes += [] if judged is None else judged.notes
+    if notes:
+        context.store.set_resolved(run.id, {NOTES: notes})
     if judged is None:
         return []
-    if judged.notes:
-        context.store.set_resolved(run.id, {NOTES: list(judged.notes)})
     of_classes = () if judged.by_class is None else _observed_of_classes(judged.by_class, predictions)
     return [*_observed(judged, int(predictions.known.sum())), *of_classes, *_mean_score(predictions)]
 

@@ -12,7 +12,10 @@ from zoolens.inventory.manifests.schema import Input, Manifest, Output
 from zoolens.inventory.manifests.schema_boxes import ReadBoxes
 
 
-@pytest.mark.parametrize(("truth", "said"), [("boxes", ["RGB order"]), ("mask", []), (None, [])])
+BY_NUMBER = "the model's classes are numbered as those of pets: 'cat' is 0"
+
+
+@pytest.mark.parametrize(("truth", "said"), [("boxes", ["RGB order", BY_NUMBER]), ("mask", []), (None, [])])
 def test_a_detector_that_was_only_drafted_says_so_where_the_data_have_boxes(truth, said):
     reading = ReadBoxes(op="boxes", format="xyxy", units="pixels")
     manifest = Manifest(
@@ -21,6 +24,6 @@ def test_a_detector_that_was_only_drafted_says_so_where_the_data_have_boxes(trut
         outputs=(Output(task="detection", parts={"predictions": "out"}, postprocess=(reading,)),),
         attributes={GUESSED: ["RGB order"]},
     )
-    dataset = SimpleNamespace(labelled=False, truth_kind=truth)
+    dataset = SimpleNamespace(labelled=False, truth_kind=truth, name="pets", classes=("cat", "dog"))
     context = SimpleNamespace(job=SimpleNamespace(manifest=manifest), dataset=dataset)
     assert list(guesses_of(context, SimpleNamespace(resolved={}))) == said

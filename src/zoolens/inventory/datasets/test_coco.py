@@ -291,6 +291,7 @@ def test_too_many_boxes_are_refused(tmp_path, monkeypatch):
         opened(tmp_path, annotations=[annotation()] * 4)
 
 
+@pytest.mark.slow  # the reader of elements has a test of its own limits in the quick suite
 def test_memory_does_not_grow_with_masks(tmp_path):
     """20,000 annotations whose masks would take 100 MB once parsed."""
     mask = json.dumps([list(range(150))])

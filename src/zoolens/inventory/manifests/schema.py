@@ -340,6 +340,17 @@ class Manifest(Part):
         return self
 
     @model_validator(mode="after")
+    def _outputs_are_named(self) -> Self:
+        if len(self.outputs) > 1 and any(output.parts for output in self.outputs):
+            unnamed = [place for place, output in enumerate(self.outputs) if not output.parts and output.name is None]
+            if unnamed:
+                raise ValueError(
+                    f"output {unnamed[0] + 1} has no name: beside an output with parts, its place does not tell which "
+                    "tensor it is"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _text_is_alone(self) -> Self:
         if not self.takes_text:
             if any(output.pooling for output in self.outputs):

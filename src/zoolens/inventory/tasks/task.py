@@ -195,7 +195,10 @@ def task_names() -> list[str]:
 def known_truths(answers: Answers, labels: NDArray[Any]) -> NDArray[np.bool_]:
     """Which inputs have a truth that can judge their answers."""
     known = answers.truths.get(TRUTH_KNOWN)
-    return np.asarray(labels >= 0 if known is None else known != 0)
+    if known is not None:
+        return np.asarray(known != 0)
+    # Runs of before this task was judged by truths have none: classes do not judge them.
+    return np.asarray(labels >= 0) & (task_named(answers.task).truth is None)
 
 
 def taken_answers(answers: Answers, places: NDArray[Any]) -> Answers:

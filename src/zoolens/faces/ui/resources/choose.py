@@ -16,7 +16,6 @@ from zoolens.base.recent_values import RecentValues
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, RowPage, Shown
 from zoolens.findings.index.index import Index
-from zoolens.findings.measure.class_order import ABOUT_CLASSES
 from zoolens.findings.queries.answers.choice import Choice, Point, Respect, Standing, answer_choice, index_choice
 from zoolens.findings.queries.answers.choice_chart import choice_chart
 from zoolens.findings.queries.answers.explanation_charts import funnel_chart, misses_chart
@@ -28,7 +27,7 @@ from zoolens.findings.queries.language.errors import QueryError
 from zoolens.findings.queries.language.parser import parse
 from zoolens.findings.queries.language.syntax import Query as ParsedQuery
 from zoolens.findings.queries.language.tokens import LONGEST
-from zoolens.findings.queries.planning.metrics import ALIASES, DERIVED
+from zoolens.findings.queries.planning.metrics import ALIASES, DERIVED, looks_at_answers
 from zoolens.findings.queries.planning.reference import task_category
 from zoolens.findings.queries.query import index_for
 from zoolens.findings.queries.query import query as ask
@@ -335,7 +334,7 @@ def _guessed(context: Context, points: Sequence[Point]) -> set[str]:
 
 
 def _marks(respect: Respect | None, *, disturbed: bool, guessed: bool) -> str:
-    judges = respect is not None and respect.column.partition("@")[0] in ABOUT_CLASSES
+    judges = respect is not None and looks_at_answers(respect.column)
     marks = " (disturbed)" if disturbed else ""
     if guessed and judges:
         marks += " (guessed)"

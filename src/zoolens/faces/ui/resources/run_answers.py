@@ -285,7 +285,7 @@ def classes(context: Context, query: ClassesQuery) -> ClassList:
     def describe(answers: Signature) -> ClassList:
         task = task_named(answers.main.task)
         if not task.discrete:
-            judged = task.truth is not None and answers.labelled
+            judged = task.truth is not None and task.judged and answers.labelled
             reason = f"{answers.model} does {task.name}: it answers no class."
             return ClassList(reason=reason, scored=False, judged=judged, total=0, rows=[])
         items = _classes(answers, _recalls(context, answers.run))

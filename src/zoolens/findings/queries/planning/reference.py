@@ -28,9 +28,10 @@ def task_category(task: str | None) -> str:
     """The category that a task's name stands for: image-classification is classification."""
     if task is None:
         return DEFAULT_TASK
-    words = task.lower().replace("_", "-").replace(" ", "-").split("-")
+    asked = f"-{task.lower().replace('_', '-').replace(' ', '-')}-"
     known = task_names()
-    category = next((name for name in known if name in words), None)
+    # Of token-classification and classification, the longer one is meant where both are in the words.
+    category = next((name for name in sorted(known, key=len, reverse=True) if f"-{name}-" in asked), None)
     if category is None:
         raise ClauseError(task, f"There is no task {task!r}.", hint=f"Tasks are {', '.join(known)}.")
     return category

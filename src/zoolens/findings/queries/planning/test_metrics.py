@@ -2,7 +2,8 @@ import pytest
 
 from zoolens.findings.queries.language.errors import QueryError, UnknownQueryName
 from zoolens.findings.queries.language.parser import pointed
-from zoolens.findings.queries.planning.metrics import resolved_metric
+from zoolens.findings.queries.planning.metrics import higher_is_better, resolved_metric
+from zoolens.findings.queries.planning.reference import task_category
 
 UNITS = {
     "latency_p50@batch=1": "s", "latency_p50@batch=8": "s", "latency_p95@batch=1": "s", "peak_memory@process": "B",
@@ -66,3 +67,34 @@ def test_the_place_is_pointed_at():
     assert isinstance(error, QueryError)
     assert text[error.start : error.end] == "latancy"
     assert pointed(caught.value, None) is caught.value
+
+
+@pytest.mark.parametrize("column", ["top1", "ap", "miou", "f1", "throughput@batch=1", "equivalence", "recall"])
+def test_more_is_better_of_what_models_get_right(column):
+    assert higher_is_better(column)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "latency_p50@batch=1", "roundtrip_p99@batch=1", "device_compute_p50", "peak_device_memory", "peak_memory",
+        "file_size", "flops", "cold_start@total", "energy", "ece", "nll", "mae", "false_alarms", "accuracy_drop",
+    ],
+)  # fmt: skip
+def test_less_is_better_of_times_sizes_and_errors(column):
+    assert not higher_is_better(column)
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("image-classification", "classification"),
+        ("token classification", "token-classification"),
+        ("voice_activity", "voice-activity"),
+        ("question-answering", "question-answering"),
+        ("Object Detection", "detection"),
+        (None, "classification"),
+    ],
+)
+def test_a_task_is_known_by_its_whole_name(asked, meant):
+    assert task_category(asked) == meant
