@@ -11,7 +11,6 @@ from zoolens.inventory.manifests.guesses import GUESSED
 from zoolens.inventory.manifests.schema import Input, Manifest, Output
 from zoolens.inventory.manifests.schema_boxes import ReadBoxes
 
-
 BY_NUMBER = "the model's classes are numbered as those of pets: 'cat' is 0"
 
 
