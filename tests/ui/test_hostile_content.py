@@ -93,9 +93,12 @@ def test_a_script_that_runs_would_be_seen(window):
 
 @pytest.mark.parametrize(
     "view",
-    # Tabs are looked at in the slow suite: they show their texts by the same components, and tests/ui/test_build.py
-    # holds that no component makes markup of a text.
-    [pytest.param(view, marks=pytest.mark.slow if "tab=" in view else ()) for view in (*VIEWS, *ADDRESSES)],
+    # Tabs and addresses are looked at in the slow suite: they show their texts by the same components, and
+    # tests/ui/test_build.py holds that no component makes markup of a text.
+    [
+        *(pytest.param(view, marks=pytest.mark.slow if "tab=" in view else ()) for view in VIEWS),
+        *(pytest.param(view, marks=pytest.mark.slow) for view in ADDRESSES),
+    ],
 )
 def test_nothing_of_a_stranger_runs_or_is_markup(window, hostile, view):
     names = hostile[1]

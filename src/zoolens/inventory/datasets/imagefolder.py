@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from copy import copy
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -17,11 +16,10 @@ from zoolens.base.errors import DatasetError
 from zoolens.base.safety.untrusted import read_bytes
 from zoolens.inventory.datasets.classes import NAMES, check_labels, class_indices, class_names
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
-from zoolens.inventory.datasets.decoders.decoder import load_decoder
-from zoolens.inventory.datasets.images import OTHER_SUFFIXES, SUFFIXES, Decode, decode_image
+from zoolens.inventory.datasets.encoded_images import EncodedImages, keeps_gray
+from zoolens.inventory.datasets.images import OTHER_SUFFIXES, SUFFIXES
 from zoolens.inventory.datasets.labelled_files import Entry, Kinds, file_digest, files_under, readable, table_rows
 from zoolens.inventory.datasets.several_labels import SeveralLabels, read_label_table
-from zoolens.inventory.manifests.schema import DEFAULT_DECODER
 
 LABELS: Final = "labels.csv"
 MAX_ENCODED: Final = 1 << 28  # bytes of an image file
@@ -32,7 +30,7 @@ _SPLITS: Final = frozenset(
 )
 
 
-class ImageFolder(Dataset):
+class ImageFolder(EncodedImages):
     """An index of files and labels; pixels are decoded when a sample is read."""
 
     encoded = True
@@ -47,14 +45,12 @@ class ImageFolder(Dataset):
         keep_gray: bool = False,
         notes: tuple[str, ...] = (),
     ) -> None:
+        super().__init__(keep_gray=keep_gray)
         self.name, self.notes = name, notes
         self.classes = classes
         self.alphabetical = alphabetical
         self._entries = tuple(entries)
         self._files = [str(entry.path) for entry in entries]  # made once: paths are slow to turn into text
-        self._keep_gray = keep_gray
-        self._decoder: str = DEFAULT_DECODER
-        self._decode: Decode | None = None
         self._fingerprint: str | None = None
         check_labels(name, [entry.label for entry in entries], classes)
 
@@ -63,7 +59,7 @@ class ImageFolder(Dataset):
 
     def read(self, index: int) -> Sample:
         entry, file = self._entries[index], self._files[index]
-        return Sample(entry.id, self._pixels(file), entry.label)
+        return Sample(entry.id, self._pixels(file, readable(file)), entry.label)
 
     def read_encoded(self, index: int) -> bytes | None:
         try:
@@ -71,16 +67,6 @@ class ImageFolder(Dataset):
         except OSError as error:
             reason = error.strerror or error
             raise DatasetError(f"{readable(self._files[index])} cannot be read: {reason}.") from error
-
-    def _pixels(self, file: str) -> NDArray[np.uint8]:
-        return decode_image(file, readable(file), keep_gray=self._keep_gray, decode=self._decode)
-
-    def decoded_with(self, decoder: str) -> Dataset:
-        if decoder == self._decoder:
-            return self
-        other = copy(self)
-        other._decoder, other._decode = decoder, load_decoder(decoder)
-        return other
 
     def labels(self) -> NDArray[np.int64]:
         return np.array([entry.label for entry in self._entries], np.int64)
@@ -112,10 +98,9 @@ def open_image_folder(
     folder = Path(location).expanduser()
     if not folder.is_dir():
         raise DatasetError(f"There is no folder {folder}.", hint="Give a folder of images.")
-    if gray not in ("rgb", "keep"):
-        raise DatasetError(f"The option gray is 'rgb' or 'keep', not {gray!r}.")
+    keep_gray = keeps_gray(gray)
     if present is not None:
-        return _with_several_labels(folder, present, keep_gray=gray == "keep")
+        return _with_several_labels(folder, present, keep_gray=keep_gray)
     names = class_names(classes, folder, NAMES)
     table = folder / (labels or LABELS)
     left_out: Counter[str] = Counter()
@@ -130,7 +115,7 @@ def open_image_folder(
         name=readable(folder.resolve().name),
         classes=class_words,
         alphabetical=names is None and class_words is not None,
-        keep_gray=gray == "keep",
+        keep_gray=keep_gray,
         notes=tuple(_said_of(left_out)),
     )
 

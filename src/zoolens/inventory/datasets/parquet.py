@@ -6,7 +6,6 @@ import hashlib
 import mmap
 import threading
 from collections import OrderedDict
-from copy import copy
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,11 +19,9 @@ from zoolens.base.safety.untrusted import open_regular, parse_json, size_of
 from zoolens.inventory.datasets.arrays import check_samples
 from zoolens.inventory.datasets.classes import NAMES, are_whole, check_labels, choose_part, class_indices, class_names
 from zoolens.inventory.datasets.dataset import NO_LABELS, UNLABELLED, Dataset, Sample
-from zoolens.inventory.datasets.decoders.decoder import load_decoder
-from zoolens.inventory.datasets.images import Decode, decode_image
+from zoolens.inventory.datasets.encoded_images import EncodedImages, keeps_gray
 from zoolens.inventory.datasets.parquetpages import check_footer, column_extent
 from zoolens.inventory.manifests.digests import sha256_file
-from zoolens.inventory.manifests.schema import DEFAULT_DECODER
 
 _INPUTS: Final = ("image", "img", "images", "x", "data")
 _LABELS: Final = ("label", "labels", "y", "class", "target", "fine_label")
@@ -32,7 +29,7 @@ MAX_ROW_GROUP: Final = 1 << 29
 GROUPS_KEPT: Final = 3  # readers that go forward side by side need the current group and its neighbours
 
 
-class Parquet(Dataset):
+class Parquet(EncodedImages):
     """One file or several shards in the order of their names. Holds the labels and a few row groups."""
 
     def __init__(
@@ -45,13 +42,11 @@ class Parquet(Dataset):
         classes: tuple[str, ...] | None,
         gray: bool,
     ) -> None:
+        super().__init__(keep_gray=gray)
         self.name = name
         self._files = files
         self._inputs = inputs
         self._label_column = labels
-        self._keep_gray = gray
-        self._decoder: str = DEFAULT_DECODER
-        self._decode: Decode | None = None
         self._readers = [self._reader(path, (inputs, *filter(None, [labels]))) for path in files]
         self.encoded = _holds_images(self._readers[0].schema_arrow.field(inputs).type)
         self._groups: list[tuple[int, int]] = []
@@ -82,13 +77,6 @@ class Parquet(Dataset):
         group = int(np.searchsorted(self._starts, index, side="right")) - 1
         value = self._group(group)[int(index - self._starts[group])]
         return Sample(str(index), self._value(value, index), label)
-
-    def decoded_with(self, decoder: str) -> Dataset:
-        if decoder == self._decoder or not self.encoded:
-            return self
-        other = copy(self)  # with the same readers and row groups
-        other._decoder, other._decode = decoder, load_decoder(decoder)
-        return other
 
     def labels(self) -> NDArray[np.int64]:
         return self._labels
@@ -148,7 +136,7 @@ class Parquet(Dataset):
         if not value.is_valid:
             raise DatasetError(f"{name} has no {self._inputs}.", hint="Remove the row, or embed the image's bytes.")
         if _holds_bytes(value.type):
-            return decode_image(value.as_py(), name, keep_gray=self._keep_gray, decode=self._decode)
+            return self._pixels(value.as_py(), name)
         return _array(value)
 
     def _read_labels(self, classes: tuple[str, ...] | None) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
@@ -215,8 +203,7 @@ def open_parquet(
     files = sorted(place.rglob("*.parquet")) if place.is_dir() else [place]
     if not files:
         raise DatasetError(f"{place} holds no .parquet files.", hint="Give a .parquet file or a folder of them.")
-    if gray not in ("rgb", "keep"):
-        raise DatasetError(f"The option gray is 'rgb' or 'keep', not {gray!r}.")
+    keep_gray = keeps_gray(gray)
     inputs, labels = choose_columns(x, y, _open(files[0]).schema_arrow, files[0])
     return Parquet(
         files,
@@ -224,7 +211,7 @@ def open_parquet(
         inputs=inputs,
         labels=labels,
         classes=class_names(classes, files[0].parent, NAMES),
-        gray=gray == "keep",
+        gray=keep_gray,
     )
 
 

@@ -18,6 +18,7 @@ from zoolens.inventory.datasets.arrays import check_samples
 from zoolens.inventory.datasets.arrow_file import ArrowFile
 from zoolens.inventory.datasets.classes import NAMES, class_names
 from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.datasets.encoded_images import keeps_gray
 from zoolens.inventory.datasets.parquet import Parquet, choose_columns
 
 STATE: Final = "state.json"
@@ -72,8 +73,7 @@ def open_saved(
     them. gray: "rgb" or "keep".
     """
     place = Path(location).expanduser()
-    if gray not in ("rgb", "keep"):
-        raise DatasetError(f"The option gray is 'rgb' or 'keep', not {gray!r}.")
+    keep_gray = keeps_gray(gray)
     folder = _split(place, split)
     files = _files(folder)
     first = open_arrow(files[0])
@@ -86,7 +86,7 @@ def open_saved(
         inputs=inputs,
         labels=labels,
         classes=class_names(classes, files[0].parent, NAMES),
-        gray=gray == "keep",
+        gray=keep_gray,
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -21,12 +20,11 @@ from zoolens.base.errors import DatasetError
 from zoolens.base.safety.untrusted import Refused, open_regular, parse_json
 from zoolens.inventory.datasets.arrays import check_samples
 from zoolens.inventory.datasets.classes import NAMES, check_labels, class_indices, class_names
-from zoolens.inventory.datasets.dataset import NO_LABELS, UNLABELLED, Dataset, Sample
-from zoolens.inventory.datasets.decoders.decoder import load_decoder
-from zoolens.inventory.datasets.images import MAX_ENCODED, SUFFIXES, Decode, decode_image
+from zoolens.inventory.datasets.dataset import NO_LABELS, UNLABELLED, Sample
+from zoolens.inventory.datasets.encoded_images import EncodedImages, keeps_gray
+from zoolens.inventory.datasets.images import MAX_ENCODED, SUFFIXES
 from zoolens.inventory.datasets.labelled_files import readable
 from zoolens.inventory.datasets.tar_members import Member, tar_members
-from zoolens.inventory.manifests.schema import DEFAULT_DECODER
 
 _IMAGES: Final = tuple(suffix[1:] for suffix in sorted(SUFFIXES))
 _CLASS: Final = "cls"
@@ -59,17 +57,15 @@ class _Index:
     left_out: int = 0
 
 
-class WebDataset(Dataset):
+class WebDataset(EncodedImages):
     """Images inside of archives; each read opens its shard, so that threads do not meet."""
 
     encoded = True
 
     def __init__(self, shards: list[Path], index: _Index, labels: NDArray[np.int64], *, name: str, gray: bool) -> None:
+        super().__init__(keep_gray=gray)
         self.name = name
         self._shards, self._index, self._labels = shards, index, labels
-        self._keep_gray = gray
-        self._decoder: str = DEFAULT_DECODER
-        self._decode: Decode | None = None
         self._fingerprint: str | None = None
 
     def __len__(self) -> int:
@@ -78,8 +74,7 @@ class WebDataset(Dataset):
     def read(self, index: int) -> Sample:
         name = self._index.names[index]
         where = f"{name} in {self._shards[self._index.shards[index]]}"
-        pixels = decode_image(self.read_encoded(index), where, keep_gray=self._keep_gray, decode=self._decode)
-        return Sample(name, pixels, int(self._labels[index]))
+        return Sample(name, self._pixels(self.read_encoded(index), where), int(self._labels[index]))
 
     def read_encoded(self, index: int) -> bytes:
         path = self._shards[self._index.shards[index]]
@@ -92,13 +87,6 @@ class WebDataset(Dataset):
 
     def labels(self) -> NDArray[np.int64]:
         return self._labels
-
-    def decoded_with(self, decoder: str) -> Dataset:
-        if decoder == self._decoder:
-            return self
-        other = copy(self)
-        other._decoder, other._decode = decoder, load_decoder(decoder)
-        return other
 
     def fingerprint(self) -> str:
         """Digest of images and labels alone: an archive also has times and owners, which are no content."""
@@ -128,14 +116,13 @@ def open_webdataset(
     shards = sorted(place.glob("*.tar")) if place.is_dir() else [place]
     if not shards:
         raise DatasetError(f"{place} holds no .tar archives.", hint="Give a .tar archive or a folder of them.")
-    if gray not in ("rgb", "keep"):
-        raise DatasetError(f"The option gray is 'rgb' or 'keep', not {gray!r}.")
+    keep_gray = keeps_gray(gray)
     index = _Index(Parts(image, _JSON if field is not None and label is None else label, field))
     for number, path in enumerate(shards):
         _read_shard(index, number, path, len(shards) > 1)
     names = class_names(classes, shards[0].parent, NAMES)
     labels, known = _labels(index.words, names, str(place), len(index.names))
-    dataset = WebDataset(shards, index, labels, name=readable(place.stem), gray=gray == "keep")
+    dataset = WebDataset(shards, index, labels, name=readable(place.stem), gray=keep_gray)
     dataset.classes, dataset.alphabetical = known, names is None and known is not None
     check_labels(dataset.name, labels.tolist(), known)
     if index.left_out:

@@ -18,6 +18,7 @@ CONTEXT = 64  # samples of the chunk before, which it takes as well
 
 pytestmark = [
     pytest.mark.assets,
+    pytest.mark.slow,
     pytest.mark.skipif(not AUDIO.is_dir(), reason="the reference assets (ZOOLENS_ASSETS) are not here"),
 ]
 

@@ -283,7 +283,8 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(SSD, marks=pytest.mark.slow), EFFICIENTDET])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [SSD, EFFICIENTDET])
 @pytest.mark.skipif(not DETECTION.is_dir(), reason="the reference assets are not here")
 def test_real_detectors_have_the_average_precision_that_was_measured(name):
     litert = pytest.importorskip("ai_edge_litert.interpreter")

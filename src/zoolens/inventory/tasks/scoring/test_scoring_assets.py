@@ -76,6 +76,7 @@ def true_tags(text):
     return tags
 
 
+@pytest.mark.slow
 def test_entities_of_russian_news():
     expected = measured("ner/models/slovnet_ner_factru.onnx")
     vocabulary = json.loads((TASKS / "ner/models/slovnet_ner_factru.vocab.json").read_text(encoding="utf-8"))
