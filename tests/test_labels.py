@@ -92,6 +92,7 @@ def test_the_doctor_says_that_nothing_works_and_finds_orders_people_use(home, fa
     assert "sorted as text" in found.sentence
 
 
+@pytest.mark.slow
 def test_the_doctor_sees_an_order_that_it_cannot_name(home, fake_model, pictures):
     store, data = zoolens.open_store(), pictures({"a": 3, "b": 0, "c": 4, "d": 1, "e": 2}, count=30)
     found = zoolens.doctor(str(fake_model(classes=5, behaviour="label_leak")), data, store=store)

@@ -17,6 +17,8 @@ for package in ("torchvision", "timm", "keras", "onnx"):  # not importorskip: im
     if find_spec(package) is None:
         pytest.skip(f"the study's networks come from {package}, which is not installed", allow_module_level=True)
 
+pytestmark = pytest.mark.slow
+
 INSTALLED = ("torchvision", "timm", "keras", "onnx")  # the zoos that need no environment of their own
 SMALL = ("alexnet", "squeezenet1_0", "squeezenet1_1")
 LARGE = ("vgg19", "resnet50", "resnet50_v2", "resnet101", "densenet121")
@@ -65,7 +67,6 @@ def test_the_hub_file_of_squeezenet_1_0_is_too_small_to_be_one(audit):
     assert all("squeezenet1_1" in " ".join(one.evidence) for one in small)
 
 
-@pytest.mark.slow
 def test_keras_resnet50_v2_pools_its_shortcuts_and_strides_elsewhere(large_audit):
     keras = network(large_audit, "resnet50_v2", "keras")
     assert keras.macs == 3_482_255_360
@@ -83,7 +84,6 @@ def test_torchvision_alexnet_has_64_kernels_and_no_lrn(audit):
     assert network(audit, "alexnet", "onnx").macs == 654_560_384
 
 
-@pytest.mark.slow
 def test_resnet50_is_several_networks_and_resnet101_differs_in_strides_not_in_shortcuts(large_audit):
     assert network(large_audit, "resnet50", "torchvision").macs == 4_089_184_256
     assert network(large_audit, "resnet50", "keras").macs == 3_857_973_248
@@ -92,7 +92,6 @@ def test_resnet50_is_several_networks_and_resnet101_differs_in_strides_not_in_sh
     assert "stride placement" in told.title
 
 
-@pytest.mark.slow
 def test_vgg19_and_densenet121_cost_the_same_everywhere_but_not_in_the_studys_counters(large_audit):
     rows = {row.id: row for row in large_audit.architectures}
     assert rows["vgg19"].real_ratio == rows["densenet121"].real_ratio == 1
@@ -109,7 +108,6 @@ def test_claimed_spreads_are_those_of_the_study(audit):
     assert spreads["squeezenet1_1"] == pytest.approx(1.84, abs=0.01)
 
 
-@pytest.mark.slow
 def test_a_claim_that_is_unlike_all_others_is_named(large_audit):
     outlier = next(one for one in large_audit.findings if one.rule == "claims/outlier")
     assert (outlier.architecture, outlier.severity) == ("densenet121", Severity.HIGH)
@@ -121,7 +119,6 @@ def test_a_second_audit_reads_nothing_again(audit, store):
     assert again.findings == audit.findings
 
 
-@pytest.mark.slow
 def test_all_seven_zoos(tmp_path):
     """Builds environments for MXNet and TensorFlow: minutes and two gigabytes the first time."""
     store = tmp_path / "store.sqlite"

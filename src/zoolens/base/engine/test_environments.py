@@ -202,6 +202,7 @@ def test_pips_reason_is_given(shelf):
     assert list_environments() == []
 
 
+@pytest.mark.slow
 def test_a_package_that_asks_for_what_cannot_be_had_is_installed_alone(shelf):
     with pytest.raises(EnvironmentBuildError, match="not-to-be-had"):
         ensure_environment(environment_of(["demanding"]))

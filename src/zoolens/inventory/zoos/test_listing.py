@@ -75,6 +75,7 @@ def run(code: str) -> str:
 
 
 @pytest.mark.skipif(find_spec("torchvision") is None, reason="torchvision is not installed")
+@pytest.mark.slow
 def test_a_second_listing_imports_no_framework(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
     code = (

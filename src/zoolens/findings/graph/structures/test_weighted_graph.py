@@ -100,6 +100,7 @@ def read_by_a_fresh_process(path, folder):
 
 
 @pytest.mark.assets
+@pytest.mark.slow
 def test_torch_weights_are_read_with_their_architecture(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     if not ASSETS.exists():

@@ -220,6 +220,7 @@ def work(path):
 """
 
 
+@pytest.mark.slow
 def test_kill_at_any_moment_leaves_whole_trials(killable, tmp_path):
     path = tmp_path / "killed.sqlite"
     processes = killable(WRITING, path)

@@ -225,7 +225,8 @@ def follow_sequences(a, b):
     return lockstep(a, b, ["4x3"], given, steps=(1, 2))
 
 
-@pytest.mark.parametrize("turned", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("turned", [False, True])
 def test_two_biases_that_add_up_learn_twice_as_fast(turned):
     sides = [torch_lstm(), lambda: keras_lstm()]
     found = follow_sequences(*(reversed(sides) if turned else sides))

@@ -52,6 +52,7 @@ class Gate(nn.Module):
         return (x * gate)[:, : self.width // 2] * self.width
 
 
+@pytest.mark.slow
 def test_numbers_of_expressions_differ_between_the_instances_of_a_block():
     net = nn.Sequential(nn.Conv2d(3, 16, 1), Gate(16), Gate(8), Gate(4))
     draft = drafted(net, "torch", "3x4x4")

@@ -170,6 +170,7 @@ def test_a_model_without_calls_is_refused(keras):
         graph_of_keras_model(Own(name="own"))
 
 
+@pytest.mark.slow
 def test_a_fresh_process_takes_a_cheap_backend_and_does_not_import_tensorflow():
     pytest.importorskip("jax")
     pytest.importorskip("keras")

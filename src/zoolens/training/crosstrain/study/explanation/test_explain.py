@@ -262,6 +262,7 @@ def test_a_switch_without_effect_is_an_error(asked):
         asked("torch", Arm("torch", Semantics(adam_epsilon=0.1)), changes=fixed)
 
 
+@pytest.mark.slow
 def test_what_no_live_object_confirms_is_said(asked):
     """No bottleneck is there to have its stride in one place or the other."""
     found = asked(Arm("torch", PLAIN), Arm("torch", Semantics(stride="1x1", norm_epsilon=1.01e-5)))

@@ -257,6 +257,7 @@ def test_flags_that_need_labels_are_shown_where_they_are_given(tmp_path):
 
 
 @pytest.mark.assets
+@pytest.mark.slow
 def test_the_published_study(tmp_path, published):
     """628 of 1200 pairs are 5 % apart or more; epochs say most about DenseNet's Δ."""
     found = {name: gather(study, deep=name != "resnet50") for name, study in published.items()}

@@ -87,6 +87,7 @@ def test_resnet50_has_26560_extra_biases_in_keras(published):
     assert total.evidence == "difference +26,560: +26,560 in the biases of 53 convolutions"
 
 
+@pytest.mark.slow
 def test_resnet50_strides_in_the_3x3_in_torch_and_in_the_1x1_in_keras(published):
     one, two = values(published("resnet50"), "stride", "where blocks stride")
     assert one == "on the 3×3 (layer2.0.conv2, layer3.0.conv2, layer4.0.conv2)"

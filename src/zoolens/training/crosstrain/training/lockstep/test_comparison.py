@@ -113,6 +113,7 @@ def test_a_difference_that_began_before_the_first_captured_step(recipe, workers)
     assert (found.first.names, found.first.proved) == (("adam_epsilon",), True)
 
 
+@pytest.mark.slow
 def test_tensorflow_trains_as_the_reference_does(recipe, workers):
     found = run(recipe(architecture="lenet"), workers, b="tensorflow", steps=(1, 2, 5))
     assert found.first is None, lines(found)

@@ -119,6 +119,7 @@ def test_what_cannot_be_trained_is_said(objects, words, source):
         train_once(open_trainable_side(objects, [SHAPE], "A"), source, 0, Length(1))
 
 
+@pytest.mark.slow
 def test_optax_is_measured_and_switched(source):
     """What the stand-in of an optimizer does with one constant changed is what optax does with it."""
     optax = pytest.importorskip("optax")
