@@ -2,12 +2,13 @@
 
     python benchmarks/serve_promise.py [--seconds 120] [--share 0.25]
     python benchmarks/serve_promise.py --demo            # small networks, without the reference models
+    python benchmarks/serve_promise.py --detectors       # two detectors, whose answers agree in part
 
 The models answer one half of the data (the probes), and the ladder is made from these answers. Then the other half is
 sent under a load that rises and falls, so that fallbacks answer. Three figures of each fallback are held together:
 
-- promised: the least share of equal answers that the query has given with 95 % confidence, from the probes, as the
-  service says it with every answer;
+- promised: the least share of equal answers (of detectors, the least mean agreement) with 95 % confidence, from the
+  probes, as the service says it with every answer;
 - shadowed: what the service itself measures while it serves, by asking the reference about a share of the answers;
 - all: the reference is asked about every input before the run, and each answer of the run is compared with that.
 
@@ -26,6 +27,7 @@ from pathlib import Path
 
 import yaml
 
+from detectors import REFERENCE, Agreed, BoxJudge, boxes_of, detectors
 from serve_switching import DEMO, LONGEST_WAIT, NAME, Bench, Setup, definition, fill, imagenet
 from served import serving
 from zoolens.base.protocol.client import open_client
@@ -45,6 +47,7 @@ from zoolens.inventory.runtimes.remote import ANSWERED_BY
 LOW, HIGH = 0.5, 2.5  # times the reference's capacity
 PHASE = 10.0  # seconds of each
 FEWEST = 30  # requests that were compared, of a fallback that is judged
+FEWEST_INPUTS = 20  # that are no probes
 ALL = 1 << 20  # more inputs than the data have
 STAND_INS = (  # of the reference zoo: some that are near to the reference, and some that are not
     "efficientnet_lite0_int8",
@@ -98,22 +101,25 @@ def unseen(url: str, setup: Setup, probes: int) -> tuple[Target, Workload]:
     """Requests of all inputs behind the probes."""
     target, workload = prepare(f"{url}/v2/models/{NAME}", inputs=Inputs(setup.data, setup.like, limit=ALL))
     requests = workload.requests[probes:]
-    if len(requests) < FEWEST:
+    if len(requests) < FEWEST_INPUTS:
         raise SystemExit(f"Behind the {probes:,} probes the data have {len(requests)} inputs, too few to judge.")
     return target, replace(workload, requests=requests, description=f"{len(requests):,} inputs that are no probes")
 
 
-def judged_by_reference(client: Client, workload: Workload) -> tuple[Workload, str]:
-    """The workload whose answers count as right where the reference, asked before the run, gives the same class; and
-    the reference's name."""
+def judged_by_reference(client: Client, workload: Workload, boxes: bool) -> tuple[Workload, str]:
+    """The workload whose answers are compared with those of the reference, asked before the run: they count as right
+    where it gives the same class. And the reference's name."""
     floored = workload.with_parameters(zoolens_min_equivalence=1.0).requests  # only the reference is as equivalent
     answers = [client.infer(request) for request in floored]
+    name = str(answers[0].parameters[ANSWERED_BY])
+    if boxes:
+        return replace(workload, judge=BoxJudge([boxes_of(answer) for answer in answers])), name
     classes = [answered_class(answer) for answer in answers]
 
     def judge(number: int, response: InferResponse) -> int:
         return int(answered_class(response) == classes[number])
 
-    return replace(workload, judge=judge), str(answers[0].parameters[ANSWERED_BY])
+    return replace(workload, judge=judge), name
 
 
 def promises(client: Client, workload: Workload, models: Iterable[str]) -> dict[str, Promise]:
@@ -138,6 +144,8 @@ class Served:
     results: Results
     reference: str
     promises: dict[str, Promise]
+    agreed: tuple[Agreed, ...]  # of each model, over all of its answers
+    boxes: bool = False
 
 
 def serve_and_load(path: str, store: str, setup: Setup, arrivals: Arrivals, probes: int) -> Served:
@@ -145,13 +153,22 @@ def serve_and_load(path: str, store: str, setup: Setup, arrivals: Arrivals, prob
     with serving(*arguments, yielding=True) as urls:
         target, workload = unseen(urls["http"], setup, probes)
         with open_client(target.address) as client:
-            workload, reference = judged_by_reference(client, workload)
+            workload, reference = judged_by_reference(client, workload, setup.reference == f"file:{REFERENCE}")
         settings = DriverSettings(connections=900, timeout=LONGEST_WAIT, warmup=0)
         exchanges = drive_open_loop(transport_to(target), workload, arrivals, settings)
         results = summarise(exchanges, loop="open", seconds=arrivals.duration)
         with open_client(target.address) as client:
             found = promises(client, workload, [row.model for row in results.models if row.model != reference])
-    return Served(results, reference, found)
+    judge = workload.judge
+    boxes = isinstance(judge, BoxJudge)
+    rows = [judge.agreed(row.model) if isinstance(judge, BoxJudge) else _shared(row) for row in results.models]
+    return Served(results, reference, found, tuple(rows), boxes)
+
+
+def _shared(row: AnsweredBy) -> Agreed:
+    assert row.accuracy is not None
+    assert row.accuracy.interval is not None
+    return Agreed(row.model, row.count, row.accuracy.value, row.accuracy.interval)
 
 
 # --- verdicts
@@ -161,35 +178,39 @@ def verdicts(served: Served, session: Session) -> list[Verdict]:
     """Two verdicts for each fallback that has answered enough requests; where none has, the run shows nothing."""
     shadowed = {(row.model, row.other): row for row in session.comparisons}  # the last row of each pair counts
     rows = []
-    for by_all in served.results.models:
+    for by_all in served.agreed:
         compared = shadowed.get((by_all.model, served.reference))
         if compared is not None and compared.n >= FEWEST:
-            rows += [_promise(served.promises[by_all.model], by_all), _shadow(by_all, compared)]
+            rows += [_promise(served, by_all), _shadow(by_all, compared)]
     return rows or [Verdict(False, f"No fallback was compared with the reference on {FEWEST} requests.")]
 
 
-def _promise(promise: Promise, row: AnsweredBy) -> Verdict:
-    assert row.accuracy is not None
-    assert row.accuracy.interval is not None
+def _promise(served: Served, row: Agreed) -> Verdict:
+    promise = served.promises[row.model]
     words = (
-        f"{_short(row.model)}: {row.accuracy.value:.1%} {_interval(row.accuracy.interval)} of its {row.count:,} "
-        f"answers are the reference's; the query has promised {promise.lower:.1%} or more (it was "
+        f"{_short(row.model)}: {_agreeing(served, row)}; the query has promised {promise.lower:.1%} or more (it was "
         f"{promise.equivalence:.1%} on the probes)"
     )
-    if row.accuracy.value < promise.lower <= row.accuracy.interval.high:
+    if row.value < promise.lower <= row.interval.high:
         words += "; less was seen, which may be chance"
-    return Verdict(row.accuracy.interval.high >= promise.lower, words)
+    return Verdict(row.interval.high >= promise.lower, words)
 
 
-def _shadow(row: AnsweredBy, compared: ModelComparison) -> Verdict:
-    assert row.accuracy is not None
+def _agreeing(served: Served, row: Agreed) -> str:
+    figures = f"{row.value:.1%} {_interval(row.interval)}"
+    if served.boxes:
+        return f"its {row.count:,} answers agree with the reference's by {figures} in the mean"
+    return f"{figures} of its {row.count:,} answers are the reference's"
+
+
+def _shadow(row: Agreed, compared: ModelComparison) -> Verdict:
     interval = Interval(compared.low, compared.high)
     words = (
         f"{_short(row.model)}: the shadow says {compared.agreement:.1%} {_interval(interval)} of "
         f"{compared.n:,} requests; {compared.dropped:,} more were drawn and not asked; "
-        f"all answers: {row.accuracy.value:.1%}"
+        f"all answers: {row.value:.1%}"
     )
-    return Verdict(interval.contains(row.accuracy.value), words)
+    return Verdict(interval.contains(row.value), words)
 
 
 def _interval(interval: Interval) -> str:
@@ -203,8 +224,9 @@ def _short(model: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--demo", action="store_true", help="small built-in networks")
+    parser.add_argument("--detectors", action="store_true", help="EfficientDet-Lite0 and SSD MobileNet v1")
     parser.add_argument("--reference", default="tf_efficientnet_lite0_torch.yaml", help="of the reference zoo")
-    parser.add_argument("--within", default="75%", help="how equivalent a fallback must be")
+    parser.add_argument("--within", help="how equivalent a fallback must be; default: 75%%, of detectors 20%%")
     parser.add_argument("--probes", type=int, help="so many inputs are shown to the query; default: half of the data")
     parser.add_argument("--store", help="a store that may hold the answers on the probes already; default: a new one")
     parser.add_argument("--seconds", type=float, default=120.0)
@@ -213,9 +235,9 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=0.25, help="of the fallbacks' answers that are checked")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    probes = options.probes or (1000 if options.demo else 362)
-    setup = replace(DEMO if options.demo else few(imagenet(options.reference)), within=options.within, limit=probes)
+    probes = options.probes or (1000 if options.demo else 25 if options.detectors else 362)
     with tempfile.TemporaryDirectory() as name:
+        setup = replace(chosen(options, Path(name)), limit=probes)
         store = options.store or str(Path(name) / "store.sqlite")
         print(f"Answers to the {probes:,} probes:", flush=True)
         fill(store, setup)
@@ -233,14 +255,20 @@ def main() -> int:
     return report(served, session)
 
 
+def chosen(options: argparse.Namespace, folder: Path) -> Setup:
+    if options.detectors:
+        return detectors(folder, options.within or "20%")
+    return replace(DEMO if options.demo else few(imagenet(options.reference)), within=options.within or "75%")
+
+
 def report(served: Served, session: Session) -> int:
     results = served.results
-    assert results.accuracy is not None
-    assert results.accuracy.interval is not None
     who = ", ".join(f"{_short(row.model)} {row.count:,}" for row in results.models)
     print(f"\n{results.requests:,} requests, {len(results.switches):,} changes of the model, answered by {who}")
-    overall = f"{results.accuracy.value:.1%} {_interval(results.accuracy.interval)}"
-    print(f"Of all answers, the reference's own among them, {overall} are the reference's.\n")
+    if results.accuracy is not None and results.accuracy.interval is not None:
+        overall = f"{results.accuracy.value:.1%} {_interval(results.accuracy.interval)}"
+        print(f"Of all answers, the reference's own among them, {overall} are the reference's.")
+    print()
     rows = verdicts(served, session)
     for verdict in rows:
         print(f"{'holds ' if verdict.holds else 'FAILS '} {verdict.words}")

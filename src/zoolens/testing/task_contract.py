@@ -8,6 +8,7 @@ A task whose answers are no rows of numbers overrides `values`, one with a truth
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from zoolens.findings.measure.predictions import schema
 from zoolens.inventory.datasets.truth import Truth
+from zoolens.inventory.tasks.documents import AnswerClasses, as_json
 from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.task import TRUTH_KNOWN, Answers, Column, Task, known_truths, taken_answers
 
@@ -159,6 +161,12 @@ class TaskContract:
             shown = task.show(self.answers(task), 3, names)
             assert shown.strip()
             assert "\n" not in shown
+
+    def test_every_answer_is_a_document_of_json(self, task: Task) -> None:
+        answers = self.answers(task)
+        for place in range(N):
+            document = json.loads(as_json(task.document(answers, place, AnswerClasses())))
+            assert isinstance(document, dict | list)
 
 
 def read_back(kept: Mapping[str, Column], types: Mapping[str, pa.DataType], ragged: frozenset[str]) -> dict[str, Any]:

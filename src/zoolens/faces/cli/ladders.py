@@ -12,6 +12,7 @@ from zoolens.base.present.terminal import echo_prose, print_table
 from zoolens.faces.serving.services.ladder_verdict import ladder_verdict
 from zoolens.faces.serving.services.ladder_words import left_out
 from zoolens.findings.queries.answers.wording import lower_bound
+from zoolens.inventory.tasks.judgement import FRACTION
 
 if TYPE_CHECKING:
     from zoolens.faces.serving.contracts.ladder import Rung
@@ -27,13 +28,13 @@ def print_ladder(name: str, built: ServiceLadder) -> None:
         Column("", "key", keep=9),
         Column("model", keep=9),
         Column("runtime", keep=5),
-        Column("equal answers", "number", keep=8),
+        Column(built.agreement_name, "number", keep=8),
         Column("×1", "number", keep=7),
         *([Column(f"×{largest}", "number", keep=6)] if largest > 1 else []),
         Column("memory", "number", keep=3),
-        Column("accuracy", "number", keep=4),
+        Column(built.quality, "number", keep=4),
     ]
-    print_table(columns, [_row(place, rung, largest) for place, rung in enumerate(built.ladder.rungs)])
+    print_table(columns, [_row(place, rung, built) for place, rung in enumerate(built.ladder.rungs)])
     for sentence in left_out(built):
         echo_prose(f"  {sentence}")
     if built.confidence is not None and len(built.ladder.rungs) > 1:
@@ -43,16 +44,18 @@ def print_ladder(name: str, built: ServiceLadder) -> None:
         )
     inputs = ", ".join(f"{spec.name} {spec.datatype}{_shape(spec.shape)}" for spec in built.inputs)
     outputs = ", ".join(f"{spec.name} {spec.datatype}{_shape(spec.shape)}" for spec in built.outputs)
-    echo_prose(f"Clients send {inputs} and get {outputs}.")
+    documents = "" if built.answers_classes else ", a JSON document for each input"
+    echo_prose(f"Clients send {inputs} and get {outputs}{documents}.")
     for note in built.notes:
         echo_prose(note)
     for sentence in ladder_verdict(built).sentences:
         echo_prose(sentence)
 
 
-def _row(place: int, rung: Rung, largest: int) -> list[str]:
+def _row(place: int, rung: Rung, built: ServiceLadder) -> list[str]:
+    largest, unit = built.service.batch.size, built.quality_unit
     agreement = f"{percent(rung.equivalence, 1)}{lower_bound(rung.equivalence_lower)}"
-    accuracy = rung.figures.get("accuracy")
+    quality = rung.figures.get(built.quality)
     return [
         str(place),
         rung.model,
@@ -61,7 +64,7 @@ def _row(place: int, rung: Rung, largest: int) -> list[str]:
         figure(rung.profile.of(1), "s"),
         *([figure(rung.profile.of(largest), "s")] if largest > 1 else []),
         figure(float(rung.memory_bytes), "B") if rung.memory_bytes is not None else _UNKNOWN,
-        percent(accuracy, 1) if accuracy is not None else _UNKNOWN,
+        _UNKNOWN if quality is None else percent(quality, 1) if unit == FRACTION else figure(quality, unit),
     ]
 
 

@@ -27,11 +27,13 @@ from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.catalog.sessions import RunOptions
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset
 from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.datasets.text_dataset import TextPair, Words
 from zoolens.inventory.runtimes.runtime import Session
 
 MADE_UP: Final = 16  # different requests of made-up tensors
 USUAL_LIMIT: Final = 500  # inputs of a dataset that are sent, unless another number is asked for
 _LARGEST_INTEGER: Final = 100  # of made-up integers: they may be numbers of words or classes
+TEXT: Final = "text"  # the input of services that take texts
 
 Array = NDArray[Any]
 
@@ -105,9 +107,11 @@ def dataset_inputs(
     entry = find(_manifest_name(model.name, like))
     with closing(open_dataset(data, limit=limit or USUAL_LIMIT, seed=seed)) as dataset:
         job = _job(address.at(model.name, address.version), entry.full_ref if like is None else like)
+        judged: JudgedOutput | None
         if _takes_files(model):
-            make, judged = _encoded_image(dataset), judge_main_output(job, session, dataset)
             name = model.inputs[0].name
+            make = _texts(dataset, model.inputs[0]) if name == TEXT else _encoded_image(dataset)
+            judged = None if _answers_documents(model) else judge_main_output(job, session, dataset)
             feeds: Callable[[int], dict[str, Array]] = lambda index: {name: make(index)}  # noqa: E731
         else:
             # Contradictions between manifest and server are reported here.
@@ -125,6 +129,8 @@ def dataset_inputs(
         labels = dataset.labels()[:count]
     described = f"{count:,} inputs of {dataset.name}, prepared as {entry.ref} declares"
     notes = [f"Only {count:,} of {len(labels):,} inputs fit into memory."] if count < len(labels) else []
+    if judged is None:
+        notes.append("The answers are documents, which are not judged here.")
     return Workload(requests, described, _judge(judged, labels), tuple(notes))
 
 
@@ -151,6 +157,27 @@ def _takes_files(model: ModelMetadata) -> bool:
     return len(model.inputs) == 1 and model.inputs[0].datatype == "BYTES"
 
 
+def _answers_documents(model: ModelMetadata) -> bool:
+    """Whether answers are JSON, as those of services whose task is not classification."""
+    return all(output.datatype == "BYTES" for output in model.outputs)
+
+
+def _texts(dataset: Dataset, tensor: TensorMetadata) -> Callable[[int], Array]:
+    def make(index: int) -> Array:
+        value = dataset.read(index).value
+        text = value.item() if value.dtype == object else value
+        parts = text.parts if isinstance(text, TextPair) else (str(text),)
+        if not isinstance(text, str | TextPair | Words) or len(parts) != tensor.shape[-1]:
+            raise ZoolensError(
+                f"The server takes {tensor.shape[-1]} text{'s' * (tensor.shape[-1] > 1)} for each input, which the "
+                "dataset does not have.",
+                hint="Give data with texts: --data FILE.csv.",
+            )
+        return np.array([[part.encode() for part in parts]], object)
+
+    return make
+
+
 def _encoded_image(dataset: Dataset) -> Callable[[int], Array]:
     def make(index: int) -> Array:
         content = dataset.read_encoded(index) or _as_png(dataset.read(index).value)
@@ -169,8 +196,8 @@ def _as_png(pixels: Array) -> bytes:
     return file.getvalue()
 
 
-def _judge(judged: JudgedOutput, labels: NDArray[np.int64]) -> Judge | None:
-    if (labels == UNLABELLED).all():
+def _judge(judged: JudgedOutput | None, labels: NDArray[np.int64]) -> Judge | None:
+    if judged is None or (labels == UNLABELLED).all():
         return None
 
     def judge(number: int, response: InferResponse) -> int:

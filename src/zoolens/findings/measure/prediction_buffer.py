@@ -64,7 +64,7 @@ class PredictionBuffer:
         }
         for output, (task, answer) in enumerate(zip(self._tasks, answers, strict=True)):
             if not isinstance(answer.raw, Mapping):
-                _refuse_not_finite(ids, answer.values)
+                check_finite(ids, answer.values)
             own = task_named(task).keep(answer.values, None if output else labels)
             columns |= {prefix(output) + name: column for name, column in own.items()}
             columns[prefix(output) + "digest"] = answer.digest
@@ -110,7 +110,7 @@ def _stored(pieces: Sequence[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(stacked, kind)
 
 
-def _refuse_not_finite(ids: Sequence[str], values: NDArray[np.float32]) -> None:
+def check_finite(ids: Sequence[str], values: NDArray[np.float32]) -> None:
     """Rows that are not finite make the model's figures meaningless."""
     with np.errstate(over="ignore"):
         # Quick; finite numbers may add up to infinity too.

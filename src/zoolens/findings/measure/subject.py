@@ -69,9 +69,9 @@ class Subject:
     def predict(self, batch: Array) -> tuple[Raw, ...]:
         """Raw answers of one batch, for each output."""
         if self.sound is not None and self.sound.windowed:
-            return self._checked(self.sound.answered(self.session, batch), batch)
+            return self.raw_answers(self.sound.answered(self.session, batch), batch)
         calls = self._calls(batch)
-        return beside([self._checked(self.session.predict(self.named_inputs(call)), call) for call in calls])
+        return beside([self.raw_answers(self.session.predict(self.named_inputs(call)), call) for call in calls])
 
     def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Raw, ...]]]:
         """Hand batches to the model; what is given back waits for their answers. In our own process it waits here."""
@@ -84,7 +84,7 @@ class Subject:
 
         def finished() -> list[tuple[Raw, ...]]:
             answers = iter(finish())
-            return [beside([self._checked(next(answers), half) for half in halves]) for halves in calls]
+            return [beside([self.raw_answers(next(answers), half) for half in halves]) for halves in calls]
 
         return finished
 
@@ -102,7 +102,8 @@ class Subject:
             return {self.input.name: batch}
         return {name: np.ascontiguousarray(batch[name]) for name in batch.dtype.names}
 
-    def _checked(self, answered: Mapping[str, Array], batch: Array) -> tuple[Raw, ...]:
+    def raw_answers(self, answered: Mapping[str, Array], batch: Array) -> tuple[Raw, ...]:
+        """What each output has of the tensors that were answered to a prepared batch."""
         for output in self.outputs:
             for tensor in output.tensors:
                 _check_rows(tensor.name, answered[tensor.name], len(batch))

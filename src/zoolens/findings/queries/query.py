@@ -190,10 +190,15 @@ def _refuse_without_task(asked: Query, store: Store | str | Path | None, task: s
 
 def _refuse_other_task(name: str, store: Store | str | Path | None, task: str) -> None:
     """Say so where the model was measured and answers another task than the query is about."""
-    tasks = {one for ref, one in _measured_tasks(store) if is_name_of(name, ref)}
+    tasks = tasks_of(name, store)
     if tasks and task not in tasks:
-        does = sorted(tasks)[0]
+        does = tasks[0]
         raise ClauseError(name, f"{name} does {does}, and this query is about {task}.", hint=f"Add TASK {does}.")
+
+
+def tasks_of(name: str, store: Store | str | Path | None = None) -> list[str]:
+    """The tasks that models of this name were measured in."""
+    return sorted({one for ref, one in _measured_tasks(store) if is_name_of(name, ref)})
 
 
 def _measured_tasks(store: Store | str | Path | None) -> set[tuple[str, str]]:

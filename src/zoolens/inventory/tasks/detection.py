@@ -21,6 +21,7 @@ from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.schema_boxes import MOST_BOXES
 from zoolens.inventory.preprocess.box_outputs import ImageBoxes, build_boxes
 from zoolens.inventory.preprocess.letterbox import Framing, declared_framing
+from zoolens.inventory.tasks.documents import AnswerClasses, shortest
 from zoolens.inventory.tasks.drawing import Drawing, DrawnBox
 from zoolens.inventory.tasks.judgement import ClassFigures, Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
@@ -185,6 +186,15 @@ class Detection(Task):
         found = _image(answers, place).above(SEEN)
         seen = zip(found.boxes, found.classes.tolist(), found.scores.tolist(), strict=True)
         return Drawing(tuple(_drawn(box, number, names, score) for box, number, score in seen))
+
+    def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
+        """All boxes that are kept, the best first."""
+        boxes = ragged_column(answers, "boxes")[place].reshape(-1, 4)
+        corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
+        numbers, scores = (ragged_column(answers, name)[place] for name in ("classes", "scores"))
+        sides = iter(shortest(corners))
+        rows = zip(numbers.tolist(), shortest(scores), zip(sides, sides, sides, sides, strict=True), strict=True)
+        return [{**classes.told(number), "score": score, "box": list(box)} for number, score, box in rows]
 
 
 def _drawn(box: NDArray[Any], number: int, names: Sequence[str] | None, score: float | None = None) -> DrawnBox:

@@ -18,6 +18,7 @@ from zoolens.base.errors import ManifestError, ModelError
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.schema_masks import Threshold
 from zoolens.inventory.preprocess.outputs import MAX_WIDTH, plain_numbers
+from zoolens.inventory.tasks.documents import AnswerClasses, shortest
 from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 from zoolens.inventory.tasks.ragged import Ragged
@@ -156,6 +157,14 @@ class MultiLabel(Task):
         if not count:
             return f"no label; nearest is {words[0]}"
         return ", ".join(words[: min(count, _SHOWN)]) + (", …" if count > _SHOWN else "")
+
+    def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
+        """The labels that are answered, the most probable first."""
+        row, there = column(answers, "probability")[place], answered(answers)[place]
+        best = [number for number in np.argsort(-row, kind="stable").tolist() if there[number]]
+        scores = shortest(row[best])
+        labels = [{**classes.told(number), "score": score} for number, score in zip(best, scores, strict=True)]
+        return {"labels": labels, "threshold": shortest(column(answers, "threshold")[place])[0]}
 
 
 def answered(answers: Answers) -> Flags:

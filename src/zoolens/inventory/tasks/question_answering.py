@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from zoolens.base.statistics.resampling import Counts
     from zoolens.inventory.datasets.truth import Truth
+    from zoolens.inventory.tasks.documents import AnswerClasses
     from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 
 TEXTS: Final = "texts"
@@ -113,6 +114,9 @@ class QuestionAnswering(Task):
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         text = " ".join(column(answers, ANSWER)[place].split())
         return repr(text[:_LETTERS]) if text else "no answer"
+
+    def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
+        return {"answer": column(answers, ANSWER)[place]}
 
 
 def _rows(tensor: NDArray[Any], role: str) -> NDArray[Any]:

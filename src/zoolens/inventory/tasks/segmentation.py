@@ -21,6 +21,7 @@ from zoolens.inventory.manifests.schema_masks import Masks
 from zoolens.inventory.preprocess.classes import plain_name
 from zoolens.inventory.preprocess.letterbox import Framing
 from zoolens.inventory.preprocess.mask_maps import map_reader
+from zoolens.inventory.tasks.documents import AnswerClasses
 from zoolens.inventory.tasks.drawing import Drawing
 from zoolens.inventory.tasks.judgement import ClassFigures, Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
@@ -143,6 +144,24 @@ class Segmentation(Task):
     ) -> Drawing:
         mask = _mask(answers.truths if truth else answers.columns, place)
         return Drawing(classes=_class_map(mask, names))
+
+    def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
+        """How many pixels each class has, and runs of pixels of one class, row by row from the top left."""
+        mask = _mask(answers.columns, place)
+        told = {number: _told(classes, number) for number in np.unique(mask.classes).tolist()}
+        pixels = {number: int(mask.lengths[mask.classes == number].sum()) for number in told}
+        runs = zip(mask.classes.tolist(), mask.lengths.tolist(), strict=True)
+        return {
+            "height": mask.size[0],
+            "width": mask.size[1],
+            "classes": [{**of_class, "pixels": pixels[number]} for number, of_class in told.items()],
+            "runs": [[told[number]["class"], length] for number, length in runs],
+        }
+
+
+def _told(classes: AnswerClasses, number: int) -> dict[str, Any]:
+    """What is said of a class; pixels of classes that the dataset does not have are of none."""
+    return {"label": None, "class": None} if number == ELSEWHERE else classes.told(number)
 
 
 def _class_map(mask: MaskRuns, names: Sequence[str] | None) -> NDArray[np.int32]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from zoolens.inventory.datasets.truth import Truth
+    from zoolens.inventory.tasks.documents import AnswerClasses
     from zoolens.inventory.tasks.drawing import Drawing
     from zoolens.inventory.tasks.judgement import Judgement
     from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
@@ -156,6 +157,10 @@ class Task(ABC):
     ) -> Drawing | None:
         """What a page draws of one answer beside `show`, or of what is right of that input; None: nothing."""
         return None
+
+    def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
+        """One answer as data for JSON, which a server sends. `sample`: of a text, what was answered to."""
+        return {"answer": self.show(answers, place)}
 
 
 # Our own entry points, written out: `zoolens runs` would otherwise wait a fifteenth of a second for a list of all

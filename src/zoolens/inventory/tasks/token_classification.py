@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from zoolens.inventory.datasets.truth import Truth
+    from zoolens.inventory.tasks.documents import AnswerClasses
     from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 
 TAGS: Final = "tags"  # the column of answers, and that of truths
@@ -125,6 +126,16 @@ class TokenClassification(Task):
         listed = [f"{entity.type} {entity.first}–{entity.last}" for entity in entities[:_SHOWN]]
         more = ", …" if len(entities) > _SHOWN else ""
         return f"{', '.join(listed)}{more} (words)" if listed else "no entities"
+
+    def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
+        """Each word with its tag, and the entities that the tags make up."""
+        tags = ragged_column(answers, TAGS)[place].tolist()
+        words = list(sample.parts) if isinstance(sample, Words) else [None] * len(tags)
+        entities = [
+            {"type": type_, "first": first, "last": last, "words": words[first : last + 1]}
+            for type_, first, last in read_entities(tags)
+        ]
+        return {"words": words, "tags": tags, "entities": entities}
 
 
 def _checked_labels(setup: OutputSetup) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.statistics.intervals import Interval
+from zoolens.inventory.tasks.documents import AnswerClasses, shortest
 from zoolens.inventory.tasks.task import TOLERANCE, Answers, Floats, PairFigures, Task, column
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class Vectors(Task):
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         return shown_vector(column(answers, "vector")[place])
+
+    def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
+        return {"values": shortest(column(answers, "vector")[place])}
 
 
 def shown_vector(vector: NDArray[Any]) -> str:

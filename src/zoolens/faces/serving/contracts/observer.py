@@ -8,6 +8,7 @@ from typing import Protocol
 
 from zoolens.base.protocol.messages import InferRequest, Tensor
 from zoolens.faces.serving.contracts.ladder import Rung
+from zoolens.inventory.tasks.task import Answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class BatchReport:
     waiting: int = 0  # requests in the queue when the batch was formed
     answered_by: Rung | None = None  # the tier itself: the ladder may have been replaced meanwhile
     free: bool = True  # the policy chose: no client had pinned a model, set a floor, or been routed elsewhere
+    kept: Answers | None = None  # the outputs as their task compares them; None: tensors are compared
 
 
 class Observer(Protocol):

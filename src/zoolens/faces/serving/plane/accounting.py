@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
+import numpy as np
+
 from zoolens.base.protocol.errors import ServingError
 from zoolens.base.protocol.messages import InferRequest, Tensor
 from zoolens.faces.serving.contracts.observer import BatchReport, Observer
@@ -16,6 +18,7 @@ from zoolens.faces.serving.plane.instance import BatchOutcome
 from zoolens.faces.serving.plane.plane_answers import rows_of
 from zoolens.faces.serving.plane.queue import Pending
 from zoolens.faces.serving.plane.traces import Traces
+from zoolens.inventory.tasks.task import taken_answers
 
 log = logging.getLogger("zoolens.serving")
 
@@ -72,14 +75,14 @@ def batch_report(
 ) -> BatchReport:
     """What observers are told: of the requests that were answered, not of those that came too late or whose client has
     gone."""
-    outputs = answers
+    outputs, kept = answers, outcome.kept
     if len(answered) < len(flight.pendings):
         ends = list(accumulate(pending.rows for pending in flight.pendings))
         places = [place for place, pending in enumerate(flight.pendings) if pending in answered]
-        parts = [
-            rows_of(answers, ends[place] - flight.pendings[place].rows, flight.pendings[place].rows) for place in places
-        ]
-        outputs = joined(parts)
+        spans = [(ends[place] - flight.pendings[place].rows, flight.pendings[place].rows) for place in places]
+        outputs = joined([rows_of(answers, start, rows) for start, rows in spans])
+        if kept is not None:
+            kept = taken_answers(kept, np.concatenate([np.arange(start, start + rows) for start, rows in spans]))
     return BatchReport(
         endpoint=endpoint,
         rung=flight.state.place,
@@ -94,4 +97,5 @@ def batch_report(
         waiting=flight.waiting,
         answered_by=flight.state.rung,
         free=flight.free,
+        kept=kept,
     )

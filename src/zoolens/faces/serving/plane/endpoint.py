@@ -14,6 +14,7 @@ from functools import partial
 from zoolens.base.errors import ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest, InferResponse, Tensor
+from zoolens.faces.serving.contracts.adapter import Told
 from zoolens.faces.serving.contracts.observer import Observer
 from zoolens.faces.serving.plane.accounting import Accounts
 from zoolens.faces.serving.plane.admission import Admission
@@ -236,7 +237,7 @@ class Endpoint:
                 self._delay_timer.cancel()
             self._delay_timer = self._loop.call_later(max(wake - time.monotonic(), 0.0), self._dispatch)
 
-    async def answer_in_background(self, place: int, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
+    async def answer_in_background(self, place: int, inputs: Mapping[str, Tensor]) -> Told | None:
         """Let a tier answer a batch for somebody who only watches. None: it would delay real requests, ask again later.
         A ZoolensError: the model failed on these inputs, do not ask again."""
         state = self.rungs[place]

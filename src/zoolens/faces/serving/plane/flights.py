@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
 from zoolens.base.errors import UnexpectedError, ZoolensError, first_line
 from zoolens.base.protocol.messages import Tensor
-from zoolens.faces.serving.contracts.adapter import Adapter
+from zoolens.faces.serving.contracts.adapter import Adapter, Fed, Told
 from zoolens.faces.serving.plane.instance import BatchOutcome, Instance
 from zoolens.faces.serving.plane.queue import Converting, Pending
 from zoolens.faces.serving.plane.rungs import RungState
@@ -99,7 +100,9 @@ class Flights:
     def convert_ahead(self, pending: Pending, adapter: Adapter | None) -> None:
         """Begin to convert the inputs of a request that waits, for the tier that will probably answer it: the model and
         the conversion of the next inputs then run side by side."""
-        if adapter is None or adapter.quick or (pending.converted is not None and pending.converted[0] is adapter):
+        if adapter is None or adapter.quick or not adapter.joins:
+            return
+        if pending.converted is not None and pending.converted[0] is adapter:
             return
         converting: Converting = asyncio.ensure_future(
             self._converted(adapter, adapter.feeds, pending.request.inputs), loop=self._loop
@@ -127,17 +130,18 @@ class Flights:
 
     async def _feeds(
         self, adapter: Adapter, parts: Sequence[Mapping[str, Tensor]], ahead: Sequence[Converting | None]
-    ) -> Mapping[str, Tensor]:
+    ) -> Fed:
         if not any(ahead):
             return await self._converted(adapter, lambda batch: adapter.feeds(joined(batch)), parts)
-        feeds = [
+        parts_fed = [
             await (self._converted(adapter, adapter.feeds, part) if converting is None else converting)
             for part, converting in zip(parts, ahead, strict=True)
         ]
         try:
-            return joined(feeds)
+            tensors = joined([fed.tensors for fed in parts_fed])
         except ValueError as error:
             raise ZoolensError(f"The inputs of several requests do not fit together: {first_line(error)}") from error
+        return Fed(tensors, tuple(memo for fed in parts_fed for memo in fed.memos))
 
     async def _run_adapted(
         self,
@@ -149,22 +153,23 @@ class Flights:
     ) -> None:
         begun_ns = time.perf_counter_ns()
         try:
-            feeds = await self._feeds(adapter, parts, ahead)
+            fed = await self._feeds(adapter, parts, ahead)
         except ZoolensError as error:
             instance.release()
             done(BatchOutcome(None, error))
             return
         fed_ns = time.perf_counter_ns()
         future: asyncio.Future[BatchOutcome] = self._loop.create_future()
-        instance.run([feeds], lambda outcome: _settle(future, outcome))
+        instance.run([fed.tensors], lambda outcome: _settle(future, outcome))
         outcome = await future
         if outcome.answers is not None:
             answered_ns = time.perf_counter_ns()
             try:
-                answers = await self._converted(adapter, adapter.outputs, outcome.answers)
+                read = partial(adapter.outputs, memos=fed.memos)
+                told = await self._converted(adapter, read, outcome.answers)
                 input_ns = outcome.input_ns + fed_ns - begun_ns
                 output_ns = outcome.output_ns + time.perf_counter_ns() - answered_ns
-                outcome = replace(outcome, answers=answers, input_ns=input_ns, output_ns=output_ns)
+                outcome = replace(outcome, answers=told.tensors, input_ns=input_ns, output_ns=output_ns, kept=told.kept)
             except ZoolensError as error:
                 outcome = replace(outcome, answers=None, error=error)
         done(outcome)
@@ -190,14 +195,14 @@ class Flights:
 
 async def answer_for_observer(
     flights: Flights, instance: Instance, state: RungState, inputs: Mapping[str, Tensor]
-) -> Mapping[str, Tensor]:
+) -> Told:
     """What a tier answers to somebody who only watches; a ZoolensError says why it does not."""
     future: asyncio.Future[BatchOutcome] = asyncio.get_running_loop().create_future()
     flights.run(instance, state, [inputs], lambda outcome: _settle(future, outcome))
     outcome = await future
     if outcome.answers is None:
         raise outcome.error or ZoolensError(f"{state.rung.model} gave no answer.")
-    return outcome.answers
+    return Told(outcome.answers, outcome.kept)
 
 
 def joined(parts: Sequence[Mapping[str, Tensor]]) -> Mapping[str, Tensor]:

@@ -19,6 +19,7 @@ from zoolens.base.errors import UnexpectedError, WorkerError, WorkerTimeout, Zoo
 from zoolens.base.protocol.messages import Tensor
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.runtime import Tensors
+from zoolens.inventory.tasks.task import Answers
 
 MOST_DEATHS: Final = 5  # in a row, without an answer in between, before a model counts as broken
 FIRST_PAUSE: Final = 0.25  # seconds before the second restart in a row; doubled for each further one
@@ -36,6 +37,7 @@ class BatchOutcome:
     input_ns: int = 0
     infer_ns: int = 0
     output_ns: int = 0
+    kept: Answers | None = None  # see `Told`
 
     @property
     def seconds(self) -> float:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from zoolens.base.protocol.errors import ServingError
-from zoolens.base.protocol.messages import InferRequest, InferResponse, Tensor
-from zoolens.faces.serving.contracts.adapter import Adapter
+from zoolens.base.protocol.messages import InferRequest, InferResponse
+from zoolens.faces.serving.contracts.adapter import Adapter, Fed
 from zoolens.faces.serving.plane.signature import BatchKey
 
 NEVER: Final = float("inf")
@@ -22,7 +22,7 @@ Done = Callable[[InferResponse | ServingError], object]
 
 LineKey = tuple[BatchKey, frozenset[int]]
 Line = deque["Pending"]
-Converting = asyncio.Future[Mapping[str, Tensor]]
+Converting = asyncio.Future[Fed]
 
 
 # Compared by identity: a batch is searched for its requests, whose arrays have no truth value.

@@ -98,7 +98,7 @@ class ModelSignature:
             )
 
     def _check_outputs(self, request: InferRequest) -> None:
-        known = {spec.name for spec in self.outputs}
+        known = {spec.name: spec for spec in self.outputs}
         asked: set[str] = set()
         for output in request.outputs:
             if output.name not in known:
@@ -108,6 +108,10 @@ class ModelSignature:
                 )
             if output.name in asked:
                 raise ServingError(Refusal.INVALID, f"Output '{output.name}' was requested twice.")
+            if output.classes > 0 and known[output.name].datatype == "BYTES":
+                raise ServingError(
+                    Refusal.INVALID, f"Output '{output.name}' holds no scores, of which the largest could be given."
+                )
             asked.add(output.name)
 
 

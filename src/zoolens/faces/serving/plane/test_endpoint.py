@@ -12,7 +12,7 @@ import pytest
 from zoolens.base.errors import ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest
-from zoolens.faces.serving.contracts.adapter import Adapter
+from zoolens.faces.serving.contracts.adapter import Adapter, Fed
 from zoolens.faces.serving.plane.data_plane import open_plane
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings
 from zoolens.faces.serving.plane.test_faults import HANG, SLOW, begun, outcomes, refusal, request
@@ -194,7 +194,7 @@ class Converting(Adapter):
         self.converted.append(tensor[:, 0].tolist())
         if 7 in tensor[:, 0]:
             raise ServingError(Refusal.INVALID, "This is no image.")
-        return inputs
+        return Fed(inputs)
 
 
 def test_inputs_are_converted_while_the_batch_before_runs(fake_model):

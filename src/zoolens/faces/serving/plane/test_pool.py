@@ -196,8 +196,8 @@ def test_background_answers_give_way_to_requests(paths):
     async def serve():
         async with open_plane() as plane:
             endpoint = await plane.add_service(service(paths))
-            outputs = await endpoint.answer_in_background(0, {"input": INPUT})
-            assert outputs["logits"].argmax() == 0
+            told = await endpoint.answer_in_background(0, {"input": INPUT})
+            assert told.tensors["logits"].argmax() == 0
             assert await endpoint.answer_in_background(1, {"input": INPUT}) is None
             real = asyncio.ensure_future(ask(plane))
             await asyncio.sleep(0)

@@ -46,6 +46,13 @@ def excluded(row: Row, reason: str, outcome: Outcome, remedy: str = "") -> Exclu
     return Excluded(row.ref, str(row.runtime), reason, outcome, remedy)
 
 
+def unproved(row: Row, equivalence: float, lower: float | None) -> Excluded:
+    """A model whose answers agree with the reference's as far as is promised, but on too few inputs to be sure."""
+    least = "has no lower bound" if lower is None else f"is at least {lower:.1%} with the confidence that is asked for"
+    reason = f"Its agreement with the reference is {equivalence:.1%} on the probes and {least}."
+    return excluded(row, reason, Outcome.NOT_KNOWN, _EVALUATE_MORE.format(_plain_name(row)))
+
+
 def not_known(outsiders: Iterable[Excluded]) -> list[Excluded]:
     return [other for other in outsiders if other.outcome is Outcome.NOT_KNOWN]
 

@@ -1,67 +1,59 @@
-"""One model that might answer for a service: found in the catalog, opened once, and compared with the reference."""
+"""One model that might answer for a service: found in the catalog and opened once, to know how it is fed and read."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from zoolens.base.errors import ZoolensError
+from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.progress import Progress
-from zoolens.base.protocol.messages import Tensor, TensorMetadata
 from zoolens.base.store.records import Run
-from zoolens.faces.serving.contracts.adapter import Adapter
-from zoolens.faces.serving.plane.signature import tensor_metadata
-from zoolens.faces.serving.services.definition import Service
-from zoolens.faces.serving.services.input_conversion import (
-    IMAGE,
-    Convert,
-    NotConvertible,
-    image_conversion,
-    pixel_conversion,
-    tensor_conversion,
-)
-from zoolens.faces.serving.services.output_conversion import (
-    ScoreColumns,
-    class_identities,
-    column_order,
-    mapped_conversion,
-    probability_conversion,
-    require_raw,
-)
+from zoolens.faces.serving.services.output_conversion import ScoreColumns, class_identities
+from zoolens.faces.serving.services.sample_decoding import MODALITY, made_up_sample, sample_decoder
 from zoolens.findings.measure.class_order import data_classes, matched_by_name, stored_translation
 from zoolens.findings.measure.jobs import Job, plan_jobs
+from zoolens.findings.measure.measured_reading import ClosedSession, MeasuredClasses, MeasuredReading, RowMemo
+from zoolens.findings.measure.run_data import ACCURACY
 from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.catalog.names import FILE_ZOO
 from zoolens.inventory.catalog.sessions import RunOptions
 from zoolens.inventory.manifests.schema import Input, Output
-from zoolens.inventory.manifests.schema_steps import Resize
 from zoolens.inventory.preprocess.classes import class_mismatch, translation
 from zoolens.inventory.preprocess.outputs import build_scores, labels_of
 from zoolens.inventory.runtimes.outputs.noise_probe import made_up_feeds
-from zoolens.inventory.runtimes.runtime import Options, TensorSpec
-from zoolens.inventory.tasks.task import task_named
+from zoolens.inventory.runtimes.runtime import Options, Session, TensorSpec
+from zoolens.inventory.tasks.task import Task, task_named
 
-PROBABILITIES: Final = "probabilities"  # the name of a service's output
-_SAMPLE: Final = (375, 500)  # a picture as photographs on the web are, for timing how long one takes to prepare
+
+@dataclass(frozen=True)
+class Example:
+    """What a model answered to one made-up input, raw, with what reading it needs to know."""
+
+    answers: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    memos: tuple[RowMemo, ...] = ()
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that was opened to look at it. `name` is what the catalog finds it by."""
+    """A model that was opened to look at it. `name` is what the catalog finds it by.
+
+    `columns`: of a classifier, the classes of its scores. `reading`: how a model of any other task, or one that takes
+    texts or sounds, is fed and read.
+    """
 
     name: str
     job: Job
     run: Run
     source: TensorSpec
     target: TensorSpec
-    columns: ScoreColumns
+    columns: ScoreColumns | None = None
+    reading: MeasuredReading | None = None
+    example: Example = field(default=Example(), compare=False)
 
     @property
     def environment(self) -> str:
@@ -75,6 +67,27 @@ class Candidate:
     @property
     def output(self) -> Output:
         return self.job.manifest.outputs[0]
+
+    @property
+    def task(self) -> Task:
+        return task_named(self.job.manifest.task)
+
+    @property
+    def one_row(self) -> bool:
+        """Whether it takes one input at a time."""
+        if self.reading is not None and self.reading.subject.fixed_batch == 1:
+            return True
+        return bool(self.source.shape) and self.source.shape[0] == 1
+
+
+def answers_classes(task: Task) -> bool:
+    """Whether answers are classes that are the same or not: then clients get probabilities, else documents."""
+    return task.discrete and not task.graded
+
+
+def quality_name(task: Task) -> str:
+    """What the figure is called that says how good a model is."""
+    return "accuracy" if task.metric in (None, ACCURACY) else str(task.metric)
 
 
 def examine(run: Run, progress: Progress) -> Candidate:
@@ -93,25 +106,90 @@ def examine(run: Run, progress: Progress) -> Candidate:
     if job.model.fingerprint != run.key.model:
         raise ZoolensError("its files or its manifest are not those that were measured.")
     manifest = job.manifest
-    task = task_named(manifest.task)
-    # Requests are compared by their classes, which agree or do not.
-    if not task.discrete or task.graded:
-        raise ZoolensError(f"its task is {manifest.task}, and services switch between classifiers only.")
     if len(manifest.inputs) != 1:
         raise ZoolensError(f"it takes {len(manifest.inputs)} inputs, and services take one.")
+    sampled = manifest.takes_text or manifest.takes_sound
     with job.open_isolated() as session:
-        if len(session.inputs) != 1:
+        if len(session.inputs) != 1 and not sampled:
             raise ZoolensError(f"it takes {len(session.inputs)} inputs, and services take one.")
-        by_name = {spec.name: spec for spec in session.outputs}
-        target = by_name.get(manifest.outputs[0].name or "", session.outputs[0])
-        source = _as_declared(session.inputs[0], manifest.inputs[0])
-        answers = session.predict(made_up_feeds([source], source.shape[0] or 1))
-        plain = manifest.outputs[0].model_copy(update={"label_map": None})
-        width = build_scores(plain, target)(answers[target.name]).shape[1]
-        source = session.inputs[0]
-    names = class_identities(manifest.outputs[0], job.entry.folder, width, data_classes(run))
-    judged = judged_classes(run, manifest.outputs[0], job.entry.folder, width)
-    return Candidate(name, job, run, source, target, ScoreColumns(tuple(names), judged))
+        if sampled or not answers_classes(task_named(manifest.task)):
+            return _examined_by_reading(name, job, run, session)
+        return _examined_classifier(name, job, run, session)
+
+
+def _examined_classifier(name: str, job: Job, run: Run, session: Session) -> Candidate:
+    target = _main_output(job, session)
+    source = as_declared(session.inputs[0], job.manifest.inputs[0])
+    answers = session.predict(made_up_feeds([source], source.shape[0] or 1))
+    columns = _score_columns(job, run, target, answers[target.name])
+    return Candidate(name, job, run, session.inputs[0], target, columns)
+
+
+def _main_output(job: Job, session: Session) -> TensorSpec:
+    by_name = {spec.name: spec for spec in session.outputs}
+    return by_name.get(job.manifest.outputs[0].name or "", session.outputs[0])
+
+
+def _score_columns(job: Job, run: Run, target: TensorSpec, raw: NDArray[Any]) -> ScoreColumns:
+    output, folder = job.manifest.outputs[0], job.entry.folder
+    width = build_scores(output.model_copy(update={"label_map": None}), target)(raw).shape[1]
+    names = class_identities(output, folder, width, data_classes(run))
+    return ScoreColumns(tuple(names), judged_classes(run, output, folder, width))
+
+
+def _examined_by_reading(name: str, job: Job, run: Run, session: Session) -> Candidate:
+    """A model that is fed and read as when it was measured."""
+    manifest = job.manifest
+    if manifest.code is not None:
+        raise ZoolensError("its manifest has code for its inputs or outputs, which services do not run.")
+    sound = manifest.inputs[0].sound
+    if sound is not None and sound.windows is not None:
+        raise ZoolensError("it answers a sound window by window, and services make one call for a request.")
+    reading = MeasuredReading(job, ClosedSession(session), MeasuredClasses(run.dataset.name, data_classes(run)))
+    subject = reading.subject
+    if subject.fixed_batch not in (None, 1):
+        raise ZoolensError(f"it takes batches of {subject.fixed_batch} only, and requests have any number of inputs.")
+    example = _example(reading, session)
+    columns = None
+    if answers_classes(reading.task):
+        columns = _score_columns(job, run, subject.outputs[0].tensor, reading.raw(example.answers, example.memos))
+    else:
+        example = _readable(example, reading, run)
+    return Candidate(name, job, run, subject.input, subject.outputs[0].tensor, columns, reading, example)
+
+
+def _example(reading: MeasuredReading, session: Session) -> Example:
+    spec = reading.job.manifest.inputs[0]
+    if spec.modality == "array":
+        feeds, memos = made_up_feeds([as_declared(session.inputs[0], spec)], 1), (RowMemo(),)
+    else:
+        sent = next(sent for sent, modality in MODALITY.items() if modality == spec.modality)
+        samples = sample_decoder(sent, spec, reading.task)(made_up_sample(sent, spec))
+        feeds, memos = reading.prepared(samples)
+    # The session's memory is gone when it is closed.
+    return Example({name: np.array(tensor) for name, tensor in session.predict(feeds).items()}, memos)
+
+
+def _readable(example: Example, reading: MeasuredReading, run: Run) -> Example:
+    """The example, or an empty one where the model answers NaN and the like to what was made up: it has answered real
+    inputs when it was measured."""
+    try:
+        width = reading.answers(example.answers, example.memos).width
+    except ModelError:
+        return Example()
+    _check_width(run, width)
+    return example
+
+
+def _check_width(run: Run, width: int | None) -> None:
+    """Vectors of pairs of texts are kept beside each other: what was measured of pairs is not that of one text."""
+    described = run.resolved.get("outputs") or [{}]
+    measured = described[0].get("width")
+    if width is not None and measured not in (None, width):
+        raise ZoolensError(
+            f"its answers had {measured:,} numbers when it was measured, and have {width:,} for one input.",
+            hint="Measure it on single inputs, not on pairs.",
+        )
 
 
 def judged_classes(run: Run, output: Output, folder: Path | None, width: int) -> tuple[int | None, ...] | None:
@@ -139,36 +217,13 @@ def catalog_name(run: Run) -> str:
     return str(Path(folder) / file)
 
 
-def _as_declared(spec: TensorSpec, declared: Input) -> TensorSpec:
+def as_declared(spec: TensorSpec, declared: Input) -> TensorSpec:
     shape = spec.shape
     if len(shape) == len(declared.shape):
         pairs = zip(shape[1:], declared.shape[1:], strict=True)
         extents = [own or stated for own, stated in pairs]
         shape = (shape[0], *extents)
     return TensorSpec(spec.name, shape, spec.dtype, spec.scale, spec.zero_point)
-
-
-# --- between the service and a model
-
-
-class RungAdapter(Adapter):
-    """Converts the one input and the one output of a service to and from those of a model."""
-
-    def __init__(
-        self, names: tuple[str, str], model_names: tuple[str, str], into: Convert | None, back: Convert | None
-    ) -> None:
-        self._input, self._output = names
-        self._model_input, self._model_output = model_names
-        self._into, self._back = into, back
-        self.quick = into is None
-
-    def feeds(self, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        tensor = inputs[self._input]
-        return {self._model_input: tensor if self._into is None else self._into(tensor)}
-
-    def outputs(self, answers: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        tensor = answers[self._model_output]
-        return {self._output: tensor if self._back is None else self._back(tensor)}
 
 
 def file_states(candidate: Candidate) -> tuple[tuple[str, int, int], ...]:
@@ -184,76 +239,6 @@ def file_states(candidate: Candidate) -> tuple[tuple[str, int, int], ...]:
     return tuple(states)
 
 
-def adapter_between(service: Service, reference: Candidate, candidate: Candidate) -> RungAdapter:
-    """NotConvertible where the candidate cannot answer for the reference."""
-    back: Convert | None
-    if service.output == "raw":
-        order = column_order(reference.columns, candidate.columns)
-        require_raw(reference.output, reference.target, candidate.output, candidate.target, ordered=order is not None)
-        output, back = reference.target.name, None
-    else:
-        output, back = PROBABILITIES, _probabilities(reference.columns, candidate)
-    into: Convert | None
-    if service.input == "tensor":
-        name = reference.source.name
-        into = tensor_conversion(reference.input, reference.source, candidate.input, candidate.source)
-    else:
-        name = IMAGE
-        conversion = image_conversion if service.input == "image" else pixel_conversion
-        into = conversion(candidate.input, candidate.source)
-    return RungAdapter((name, output), (candidate.source.name, candidate.target.name), into, back)
-
-
-def _probabilities(columns: ScoreColumns, candidate: Candidate) -> Convert:
-    """From the candidate's raw answers to probabilities of the reference's classes."""
-    try:
-        order = column_order(columns, candidate.columns)
-    except NotConvertible:
-        known = columns.judged is not None and None not in columns.judged
-        if not candidate.output.label_map or not known:
-            raise
-        return mapped_conversion(candidate.output, candidate.target, columns)
-    return probability_conversion(candidate.output, candidate.target, order)
-
-
-def sample_input(service: Service, spec: Input) -> Mapping[str, NDArray[Any]] | None:
-    """A made-up input whose preparation is worth timing; None where tensors are sent, which take next to no time."""
-    if service.input == "tensor":
-        return None
-    height, width = _SAMPLE
-    if not any(isinstance(step, Resize) for step in spec.preprocess) and "H" in spec.layout:
-        extents = dict(zip(spec.layout, spec.shape, strict=True))
-        height, width = extents["H"] or height, extents["W"] or width
-    coarse = np.random.default_rng(0).integers(0, 256, (24, 32, 3)).astype(np.uint8)
-    picture = Image.fromarray(coarse).resize((width, height))
-    if service.input == "pixels":
-        return {IMAGE: np.asarray(picture)[np.newaxis]}
-    buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=90)
-    return {IMAGE: np.array([[buffer.getvalue()]], object)}
-
-
-# --- what clients see
-
-
-def service_inputs(service: Service, reference: Candidate) -> tuple[TensorMetadata, ...]:
-    if service.input == "image":
-        return (TensorMetadata(IMAGE, "BYTES", (-1, 1)),)
-    if service.input == "pixels":
-        return (TensorMetadata(IMAGE, "UINT8", (-1, -1, -1, -1)),)
-    spec = _as_declared(reference.source, reference.input)
-    return tensor_metadata([spec], batched=True)
-
-
-def service_outputs(service: Service, reference: Candidate) -> tuple[TensorMetadata, ...]:
-    if service.output == "raw":
-        return tensor_metadata([reference.target], batched=True)
-    return (TensorMetadata(PROBABILITIES, "FP32", (-1, len(reference.columns))),)
-
-
 def class_labels(reference: Candidate) -> tuple[str, ...] | None:
-    """The reference's class names, where its manifest has any."""
-    return labels_of(reference.output, reference.job.entry.folder)
-
-
-__all__ = ["Candidate", "NotConvertible", "RungAdapter", "adapter_between", "examine"]
+    """The names of a classifier's classes, where its manifest has any."""
+    return None if reference.columns is None else labels_of(reference.output, reference.job.entry.folder)

@@ -1,4 +1,4 @@
-"""Two models on the same requests: how often they agree, and with labels which of them is right more often.
+"""Two models on the same requests: how far they agree, and with labels which of them is right more often.
 
 Both figures have bounds that hold at whichever moment one looks (`statistics.anytime`), for requests that come as these
 did. They are paired: both models have answered every request that counts.
@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 
 from zoolens.base.statistics.anytime import StreamingBound
 from zoolens.base.statistics.intervals import Interval
+from zoolens.faces.serving.contracts.adapter import Told
 from zoolens.faces.serving.services.events import ModelComparison
+from zoolens.findings.index.signatures.input_agreement import input_agreement
+from zoolens.inventory.tasks.task import Answers, taken_answers
 
 CONFIDENCE: Final = 0.95
 EPOCH: Final = 10_000  # requests after which counting restarts
@@ -22,6 +25,7 @@ LEVELS: Final = 10  # how often the share of requests that count can be halved
 _FEWEST_SHOWN: Final = 1_000  # requests of a new epoch before it is shown instead of the one before
 
 Classes = NDArray[np.int64]
+Compared = Classes | Answers
 
 
 def answered_classes(output: NDArray[Any]) -> Classes:
@@ -31,6 +35,20 @@ def answered_classes(output: NDArray[Any]) -> Classes:
     if rows.dtype.kind == "f":
         classes[np.isnan(rows).any(axis=1)] = -1
     return classes
+
+
+def answered_rows(told: Told, start: int = 0, end: int | None = None) -> Compared:
+    """What is compared of some rows: what their task keeps, or the classes that are answered."""
+    if told.kept is not None:
+        return taken_answers(told.kept, np.arange(len(told.kept))[start:end])
+    return answered_classes(next(iter(told.tensors.values()))[start:end])
+
+
+def rows_agreement(ours: Compared, theirs: Compared) -> NDArray[np.float64]:
+    """How far two models agree on each row, from 0 to 1."""
+    if isinstance(ours, Answers) and isinstance(theirs, Answers):
+        return input_agreement(ours, theirs)
+    return np.asarray((ours == theirs) & (np.asarray(ours) >= 0), np.float64)
 
 
 class _Epoch:
@@ -114,8 +132,8 @@ class RunningMean:
 class ModelPair:
     """`model` answered the requests, `other` was asked too. `dropped`: requests for which it was not, under load.
 
-    A request counts once, by the share of its rows on which the two agree: rows of one request, such as the frames of
-    a video, are often alike and would be counted as independent inputs otherwise.
+    A request counts once, by the mean agreement of its rows: rows of one request, such as the frames of a video, are
+    often alike and would be counted as independent inputs otherwise.
 
     Requests are drawn by tickets from 0 to 1, and those below `share` are asked about. Under load not all of them can
     be. If those were left out, quiet times would count more than busy ones; therefore `halve` lowers the share for all.
@@ -125,6 +143,7 @@ class ModelPair:
     other: str
     dropped: int = 0
     compared_requests: int = 0  # since the start, while `n` are those of the newest epoch
+    measure: str = ""  # what the agreement is, where it is no share of equal answers
     _agreement: RunningMean = field(default_factory=RunningMean)
     _gain: RunningMean = field(default_factory=RunningMean)
 
@@ -150,11 +169,10 @@ class ModelPair:
         self._gain.thin(level)
         return True
 
-    def add(self, answered: Classes, others: Classes, ticket: float) -> None:
+    def add(self, answered: Compared, others: Compared, ticket: float) -> None:
         self.compared_requests += 1
-        agree = (answered == others) & (answered >= 0)
         # Once for each request: 64 frames of one video are one disagreement, not 64 independent ones.
-        self._agreement.add(2 * float(agree.mean()) - 1, ticket)
+        self._agreement.add(2 * float(rows_agreement(answered, others).mean()) - 1, ticket)
 
     def add_labels(self, answered: Classes, others: Classes, labels: Classes, ticket: float) -> None:
         accuracy = (answered == labels).mean()
@@ -194,4 +212,5 @@ class ModelPair:
             dropped=self.dropped,
             compared_requests=self.compared_requests,
             share=self.share,
+            measure=self.measure,
         )

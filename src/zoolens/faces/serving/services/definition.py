@@ -130,7 +130,7 @@ class Service(ServicePart):
     data: str | None = Field(default=None, description="The stored dataset on which answers are compared.")
     bounds: tuple[str, ...] = Field(default=(), description="Further bounds of the query, such as 'memory <= 80%'.")
     where: str | None = Field(default=None, description="Condition on fallbacks, such as \"zoo = 'demo'\".")
-    input: Literal["tensor", "image", "pixels"] = "tensor"
+    input: Literal["tensor", "image", "pixels", "text", "sound"] = "tensor"
     output: Literal["probabilities", "raw"] = "probabilities"
     objectives: Objectives = Objectives()
     fallback: Literal["shed", "best effort"] | NamedFallback = "shed"

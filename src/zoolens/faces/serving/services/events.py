@@ -100,7 +100,7 @@ class ModelComparison:
     model: str
     other: str
     n: int  # the newest requests, to which `agreement` belongs
-    agreement: float  # share of them on which both gave the same class
+    agreement: float  # share of them on which both gave the same class; see `measure`
     low: float  # confidence interval of the agreement
     high: float
     labelled: int = 0  # requests whose labels came back
@@ -112,6 +112,7 @@ class ModelComparison:
     # Of the drawn requests that count, at busy and at quiet times; below 1 where not all could be compared
     share: float = 1.0
     replica: str = ""  # of a cluster, whose figures these are; empty on one machine
+    measure: str = ""  # what `agreement` is, where it is no share of equal answers
     time: int = field(default_factory=time.time_ns)
 
     @property

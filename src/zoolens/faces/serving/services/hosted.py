@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from zoolens.base.protocol.messages import InferRequest, Tensor
+from zoolens.faces.serving.contracts.adapter import Told
 from zoolens.faces.serving.contracts.ladder import Rung
 from zoolens.faces.serving.contracts.observer import BatchReport
 from zoolens.faces.serving.plane.data_plane import Plane
@@ -143,7 +144,7 @@ class HostedService:
     def _spec(self, built: ServiceLadder, policy: Policy) -> ServiceSpec:
         service = self.service
         latency = service.objectives.latency
-        one_row = any(candidate.source.shape and candidate.source.shape[0] == 1 for candidate in built.all_candidates)
+        one_row = any(candidate.one_row for candidate in built.all_candidates)
         return ServiceSpec(
             name=self.name,
             ladder=built.ladder,
@@ -169,10 +170,10 @@ class HostedService:
             ),
             observers=[self],
             feedback=self.comparisons.feedback,
-            config={"zoolens_output": service.output},
+            config={"zoolens_output": service.output if built.answers_classes else built.outputs[0].name},
             extra=built.extra,
             route=self._route if service.splits else None,
-            labels={built.outputs[0].name: built.output_labels},
+            labels={built.outputs[0].name: built.output_labels} if built.answers_classes else {},
         )
 
     # --- what happens
@@ -260,7 +261,7 @@ class HostedService:
         self._preload_if_room(state)
         return None
 
-    async def _ask(self, wanted: tuple[str, str], inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
+    async def _ask(self, wanted: tuple[str, str], inputs: Mapping[str, Tensor]) -> Told | None:
         for state in self.endpoint.rungs:
             if (state.rung.model, state.rung.runtime) == wanted:
                 if not state.slot.ready:

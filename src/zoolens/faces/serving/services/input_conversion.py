@@ -9,15 +9,14 @@ used for such a service. Images are prepared for each model as its manifest says
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import DatasetError
 from zoolens.base.protocol.errors import Refusal, ServingError
-from zoolens.inventory.datasets.decoders.decoder import load_decoder
-from zoolens.inventory.datasets.images import decode_image
+from zoolens.faces.serving.services.sample_decoding import image_decoder
 from zoolens.inventory.manifests.schema import MODALITIES, Input
 from zoolens.inventory.manifests.schema_steps import Normalize
 from zoolens.inventory.preprocess.normalisation import declared_normalisation
@@ -27,8 +26,6 @@ from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 Array = NDArray[Any]
 Convert = Callable[[Array], Array]
 
-IMAGE: Final = "image"  # the name of the input of a service that takes images
-
 
 class NotConvertible(Exception):
     """Why a model cannot answer for a service: words that continue "because …", without a full stop."""
@@ -36,27 +33,17 @@ class NotConvertible(Exception):
 
 def image_conversion(spec: Input, tensor: TensorSpec) -> Convert:
     """Converts encoded images, one element each, into the model's input."""
-    _require_image(spec)
     prepare = build_prepare(spec, tensor)
-    decode = load_decoder(spec.decoder)
+    decode = image_decoder(spec)
 
     def convert(images: Array) -> Array:
-        return np.stack([_prepared(_decoded(image), prepare) for image in images.reshape(-1)])
-
-    def _decoded(image: Any) -> Array:
-        if not isinstance(image, bytes):
-            raise ServingError(Refusal.INVALID, f"Input '{IMAGE}' holds encoded images, such as the bytes of a JPEG.")
-        try:
-            return decode_image(image, f"An element of '{IMAGE}'", decode=decode)
-        except DatasetError as error:
-            raise ServingError(Refusal.INVALID, str(error)) from error
+        return np.stack([_prepared(decode(image), prepare) for image in images.reshape(-1)])
 
     return convert
 
 
 def pixel_conversion(spec: Input, tensor: TensorSpec) -> Convert:
     """Converts decoded images (N × height × width × channels, 8 bits, RGB or grey) into the model's input."""
-    _require_image(spec)
     prepare = build_prepare(spec, tensor)
 
     def convert(images: Array) -> Array:
@@ -71,11 +58,6 @@ def _prepared(image: Array, prepare: Convert) -> Array:
         return prepare(image)
     except DatasetError as error:
         raise ServingError(Refusal.INVALID, str(error)) from error
-
-
-def _require_image(spec: Input) -> None:
-    if spec.modality != "image":
-        raise NotConvertible("it takes no image")
 
 
 def tensor_conversion(ours: Input, source: TensorSpec, theirs: Input, target: TensorSpec) -> Convert | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -19,25 +20,30 @@ from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.store import Store
 from zoolens.base.verdicts import Outcome
 from zoolens.faces.serving.contracts.ladder import Ladder
-from zoolens.faces.serving.services.candidate_outcomes import Excluded, excluded, outside_the_bound
-from zoolens.faces.serving.services.candidates import (
-    NotConvertible,
-    adapter_between,
-    class_labels,
-    service_inputs,
-    service_outputs,
+from zoolens.faces.serving.services.candidate_outcomes import (
+    Excluded,
+    excluded,
+    outside_the_bound,
+    promised_outcome,
+    unproved,
 )
+from zoolens.faces.serving.services.candidates import class_labels
 from zoolens.faces.serving.services.definition import NamedFallback, Service, ServiceError
 from zoolens.faces.serving.services.frozen_ladder import FrozenLadder, HeldRung, read_frozen
+from zoolens.faces.serving.services.input_conversion import NotConvertible
 from zoolens.faces.serving.services.named_models import CannotServe, NamedModels, check_arms
+from zoolens.faces.serving.services.rung_adapters import adapter_between, service_inputs, service_outputs
 from zoolens.faces.serving.services.rung_costs import compare_costs
 from zoolens.faces.serving.services.rung_maker import Examined, RungMaker, ServableRung, as_reason
 from zoolens.faces.serving.services.service_ladder import ServiceLadder
+from zoolens.faces.serving.services.tier_bounds import TierBounds
 from zoolens.findings.index.tables.rows import Row
 from zoolens.findings.measure.latency import LatencySettings
-from zoolens.findings.queries.answers.query_answers import Answer
+from zoolens.findings.queries.answers.query_answers import Answer, without_bounds
 from zoolens.findings.queries.answers.query_coverage import coverage_words
-from zoolens.findings.queries.query import query
+from zoolens.findings.queries.language.errors import ClauseError
+from zoolens.findings.queries.query import query, tasks_of
+from zoolens.inventory.tasks.task import DEFAULT_TASK
 
 _EXAMINED: Final = 40  # models that are opened at most to look for tiers
 _FOUND: Final = 200  # models that the query lists: the files of each are read once
@@ -70,10 +76,11 @@ class LadderBuilder:
         service = self.service
         self._maker.service = service
         self._maker.timing = self.latency if self.may_time else None
-        answer = self._ask(service.within)
+        answer = self._first_answer()
+        bounds = TierBounds(answer, service.confidence)
         reference = self._reference(answer)
         if service.ladder is None:
-            kept, left_out, notes = self._searched(answer, reference)
+            kept, left_out, notes = self._searched(bounds, reference)
         else:
             frozen = read_frozen(Path(service.ladder), self.name, service)
             kept, left_out = self._thawed(frozen, reference)
@@ -90,7 +97,8 @@ class LadderBuilder:
         self.may_time = False
         # `excluded` names each of these models, with its reason.
         not_judged = coverage_words(answer.verdict.coverage)
-        told = [note for note in answer.notes if note != not_judged]
+        # The tiers have bounds here, although queries give none for answers that agree in part.
+        told = [note for note in answer.notes if note not in (not_judged, without_bounds(answer.plan.view))]
         return ServiceLadder(
             service=service,
             ladder=Ladder(tuple(servable.rung for servable in kept)),
@@ -101,7 +109,9 @@ class LadderBuilder:
             labels=class_labels(reference.candidate),
             dataset=answer.dataset,
             probes=answer.n,
-            confidence=answer.confidence,
+            confidence=bounds.level,
+            agreement_name=answer.plan.view.equivalence_name,
+            quality_unit=answer.plan.view.units.get(answer.plan.view.quality, ""),
             query=answer.query,
             excluded=tuple(left_out),
             notes=(*told, *notes, *self._notes(answer, kept)),
@@ -115,7 +125,26 @@ class LadderBuilder:
 
     # --- the query
 
-    def _ask(self, within: float, where: str | None = None) -> Answer:
+    @cached_property
+    def _task(self) -> str | None:
+        """The task that the reference was measured in; None: the one that queries are about by themselves."""
+        tasks = tasks_of(self.service.reference, self.store)
+        return tasks[0] if tasks and DEFAULT_TASK not in tasks else None
+
+    def _first_answer(self) -> Answer:
+        """What the query for the ladder finds. Of answers that agree in part it bounds nothing: then a confidence is
+        asked of the bounds that are made here."""
+        try:
+            return self._ask(self.service.within)
+        except ClauseError:
+            if self.service.confidence is None:
+                raise
+            answer = self._ask(self.service.within, sure=False)
+            if answer.plan.view.counts_answers:
+                raise
+            return answer
+
+    def _ask(self, within: float, where: str | None = None, *, sure: bool = True) -> Answer:
         service = self.service
         bounds = [*service.bounds]
         if service.objectives.energy is not None:
@@ -127,8 +156,9 @@ class LadderBuilder:
             text,
             ref=service.reference,
             within=within,
-            confidence=service.confidence if where is None else None,
+            confidence=service.confidence if sure and where is None else None,
             data=service.data,
+            task=self._task,
             where=where or service.where,
             exec={"runtime": service.runtime} if service.runtime else None,
             limit=_FOUND,
@@ -139,13 +169,14 @@ class LadderBuilder:
     def _ask_named(self, name: str) -> Answer:
         return self._ask(0.0, where=f"name = '{name}'")
 
-    def _found(self, answer: Answer) -> Iterator[tuple[Row, float, float | None]]:
+    def _found(self, bounds: TierBounds) -> Iterator[tuple[Row, float, float | None]]:
         """What the query found, most equivalent first; only what fits, and only what was run."""
+        answer = bounds.answer
         if not answer.exact:
             return
         matches = [match for match in answer.matches if match.equivalence is not None and match.row.signature]
         for match in sorted(matches, key=lambda match: -(match.equivalence or 0.0)):
-            yield match.row, float(match.equivalence or 0.0), match.equivalence_lower
+            yield match.row, float(match.equivalence or 0.0), bounds.lower(match)
 
     # --- tiers
 
@@ -160,7 +191,7 @@ class LadderBuilder:
             ) from error
 
     def _searched(
-        self, answer: Answer, reference: ServableRung
+        self, bounds: TierBounds, reference: ServableRung
     ) -> tuple[list[ServableRung], list[Excluded], list[str]]:
         """The tiers among what the query finds, the reference first; every other measured model; and of which tiers it
         is not known whether they are cheaper. These go first where there are more than the definition allows."""
@@ -168,7 +199,11 @@ class LadderBuilder:
         kept, left_out = [reference], list[Excluded]()
         doubts: list[tuple[ServableRung, str]] = []
         opened = 0
-        for row, equivalence, lower in self._found(answer):
+        for row, equivalence, lower in self._found(bounds):
+            proved = bounds.by_query or promised_outcome(self.service, equivalence, lower) is Outcome.SAME
+            if not proved:
+                left_out.append(unproved(row, equivalence, lower))
+                continue
             if len(kept) - len(doubts) >= most:
                 left_out.append(excluded(row, f"The ladder has its {most} tiers already.", Outcome.SAME))
                 continue
@@ -191,7 +226,7 @@ class LadderBuilder:
             left_out.append(Excluded(servable.rung.model, servable.rung.runtime, reason, Outcome.SAME))
         return (
             kept,
-            [*left_out, *outside_the_bound(answer, self.service)],
+            [*left_out, *outside_the_bound(bounds.answer, self.service)],
             [sentence for _, sentence in doubts[surplus:]],
         )
 

@@ -14,13 +14,15 @@ import numpy as np
 
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import Tensor
+from zoolens.faces.serving.contracts.adapter import Told
 from zoolens.faces.serving.contracts.ladder import Rung
 from zoolens.faces.serving.contracts.observer import BatchReport
-from zoolens.faces.serving.services.comparison import Classes, ModelPair, answered_classes
+from zoolens.faces.serving.services.comparison import Compared, ModelPair, answered_rows
 from zoolens.faces.serving.services.events import ModelComparison
 from zoolens.faces.serving.services.labels import AnsweredRequest, AnswerMemory, OtherAnswer, label_classes
 from zoolens.faces.serving.services.service_ladder import ServiceLadder
 from zoolens.faces.serving.services.shadowing import Ask, Question, Shadow
+from zoolens.inventory.tasks.task import Answers
 
 _FEWEST_COMPARED: Final = 30  # comparisons before a promise is judged
 
@@ -67,18 +69,18 @@ class LiveComparisons:
         others = self._also_asked(rung) if ask_others else []
         if not (others or self._remembers):
             return
-        output = next(iter(report.outputs.values()))
+        told = Told(report.outputs, report.kept)
         start = 0
         for request, rows in zip(report.requests, report.rows, strict=True):
             end = start + rows
             tickets = ((other, self.shadow.drawn(share)) for other, share in others)
             drawn = [(other, ticket) for other, ticket in tickets if ticket is not None]
             if drawn or (self._remembers and request.id):
-                classes = answered_classes(output[start:end])
-                entry = self._answers.add(request.id, rung.model, classes) if self._remembers else None
+                answered = answered_rows(told, start, end)
+                entry = self._remembered(request.id, rung, answered)
                 inputs = {name: np.array(tensor[start:end]) for name, tensor in report.inputs.items()} if drawn else {}
                 for other, ticket in drawn:
-                    self.shadow.offer(self._question(entry, rung, other, inputs, classes, ticket))
+                    self.shadow.offer(self._question(entry, rung, other, inputs, answered, ticket))
             start = end
 
     def _also_asked(self, rung: Rung) -> list[tuple[Rung, float]]:
@@ -97,7 +99,12 @@ class LiveComparisons:
     @property
     def _remembers(self) -> bool:
         """Whether answers are kept until labels come back."""
-        return bool(self._service.splits or self._service.shadow)
+        return self._built.answers_classes and bool(self._service.splits or self._service.shadow)
+
+    def _remembered(self, request_id: str, rung: Rung, answered: Compared) -> AnsweredRequest | None:
+        if not self._remembers or isinstance(answered, Answers):
+            return None
+        return self._answers.add(request_id, rung.model, answered)
 
     def _question(
         self,
@@ -105,19 +112,20 @@ class LiveComparisons:
         rung: Rung,
         other: Rung,
         inputs: Mapping[str, Tensor],
-        classes: Classes,
+        answered: Compared,
         ticket: float,
     ) -> Question:
         key = (rung.model, other.model)
-        pair = self.pairs.setdefault(key, ModelPair(*key))
+        measure = "" if self._built.answers_classes else self._built.agreement_name
+        pair = self.pairs.setdefault(key, ModelPair(*key, measure=measure))
 
-        def done(outputs: Mapping[str, Tensor]) -> None:
-            others = answered_classes(next(iter(outputs.values())))
-            if len(others) != len(classes) or self.pairs.get(key) is not pair:
+        def done(told: Told) -> None:
+            others = answered_rows(told)
+            if len(others) != len(answered) or self.pairs.get(key) is not pair:
                 # One of the two is another model by now.
                 return
-            pair.add(classes, others, ticket)
-            if entry is not None:
+            pair.add(answered, others, ticket)
+            if entry is not None and not isinstance(others, Answers):
                 entry.others[other.model] = OtherAnswer(others, ticket)
                 self._count_labels(entry, other.model)
             self._judge(rung, pair)
@@ -137,10 +145,7 @@ class LiveComparisons:
         if high >= promised:
             return
         self._warned.add(key)
-        reason = (
-            f"{rung.model} agrees with the reference on {pair.agreement:.1%} of {pair.n:,} requests "
-            f"(at most {high:.1%}), but {promised:.1%} was promised."
-        )
+        reason = f"{_agreement_words(rung.model, pair)} (at most {high:.1%}), but {promised:.1%} was promised."
         self._violated(rung, reason)
 
     # --- labels
@@ -150,6 +155,11 @@ class LiveComparisons:
 
         All labels are read before any counts: a wrong one among them changes nothing.
         """
+        if not self._built.answers_classes:
+            raise ServingError(
+                Refusal.UNSUPPORTED,
+                f"Service '{self._name}' takes no feedback: labels are classes, and it answers other things.",
+            )
         if not self._remembers:
             raise ServingError(
                 Refusal.UNSUPPORTED,
@@ -182,3 +192,9 @@ class LiveComparisons:
             return
         answered = entry.classes.astype(np.int64)
         pair.add_labels(answered, answer.classes, truth, answer.ticket)
+
+
+def _agreement_words(model: str, pair: ModelPair) -> str:
+    if pair.measure:
+        return f"Between {model} and the reference, {pair.measure} is {pair.agreement:.1%} over {pair.n:,} requests"
+    return f"{model} agrees with the reference on {pair.agreement:.1%} of {pair.n:,} requests"

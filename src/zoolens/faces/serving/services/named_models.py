@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from zoolens.base.errors import ZoolensError
 from zoolens.faces.serving.services.candidate_outcomes import Excluded
-from zoolens.faces.serving.services.candidates import Candidate, NotConvertible
+from zoolens.faces.serving.services.candidates import Candidate
 from zoolens.faces.serving.services.definition import ServiceError
+from zoolens.faces.serving.services.input_conversion import NotConvertible
 from zoolens.faces.serving.services.rung_maker import RungMaker, ServableRung, as_reason
+from zoolens.faces.serving.services.tier_bounds import TierBounds
 from zoolens.findings.index.tables.rows import Row
 from zoolens.findings.queries.answers.query_answers import Answer
 from zoolens.inventory.catalog.lookup import find
@@ -79,6 +81,7 @@ class NamedModels:
 
     def _servable(self, name: str, role: str, row: Row) -> ServableRung:
         answer = self.ask(str(row.attributes.get("name")))
+        bounds = TierBounds(answer, self.maker.service.confidence)
         matches = [match for match in answer.matches if match.ref == row.ref and match.equivalence is not None]
         rows = answer.plan.view.index.rows
         if any(rows[number].ref == row.ref for number in answer.plan.changed):
@@ -95,7 +98,7 @@ class NamedModels:
         match = matches[0]
         equivalence = float(match.equivalence or 0.0)
         try:
-            return self.maker.servable(match.row, equivalence, match.equivalence_lower, self.reference)
+            return self.maker.servable(match.row, equivalence, bounds.lower(match), self.reference)
         except (ZoolensError, NotConvertible) as error:
             raise CannotServe(
                 f"The {role} {name} of the service {self.maker.name} cannot answer for it: {as_reason(error)}"

@@ -1,6 +1,7 @@
-"""How long the server takes to prepare one input for a model: measured once on this machine and kept in the store.
+"""How long the server takes to prepare one input for a model and to read its answer: measured once on this machine.
 
-Models that prepare their inputs in the same way share one measurement, so that noise cannot tell them apart.
+It is kept in the store. Models that prepare their inputs in the same way share one measurement, so that noise cannot
+tell them apart.
 """
 
 from __future__ import annotations
@@ -26,10 +27,9 @@ from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
 from zoolens.base.version import __version__
 from zoolens.faces.serving.contracts.ladder import LatencyProfile
+from zoolens.faces.serving.services.candidates import Candidate
 from zoolens.faces.serving.services.profiles import StoredTiming
 from zoolens.findings.measure.latency import LatencySettings, latency_observations, measure_latency
-from zoolens.inventory.manifests.schema import Input
-from zoolens.inventory.runtimes.runtime import TensorSpec
 
 _STAGE: Final = Stage.LATENCY.of("preparation")
 _METRIC: Final = "latency_p50"
@@ -40,22 +40,21 @@ _LIBRARIES: Final = ("numpy", "pillow", "opencv-python-headless")  # that decode
 
 def ensure_preparation(
     store: Store,
-    spec: Input,
-    tensor: TensorSpec,
+    candidate: Candidate,
     sent: str,
-    prepare: Callable[[], object],
+    convert: Callable[[], object],
     settings: LatencySettings | None,
 ) -> StoredTiming:
-    """Seconds that one input takes, as clean as timings of models are. `sent`: what clients send, an image or its
-    pixels. Without `settings` nothing is measured."""
-    model, stack = _records(spec, tensor, sent)
+    """Seconds that one input takes, as clean as timings of models are. `sent`: what clients send, such as an image or
+    its pixels. Without `settings` nothing is measured."""
+    model, stack = _records(candidate, sent)
     run = store.begin_run(model, _NO_DATA, stack, kind=RunKind.MACHINE)
     if _STAGE not in run.stages:
         if settings is None:
             raise ZoolensError(
                 "how long its inputs take to prepare was not measured on this machine: start the server again."
             )
-        samples = measure_latency(prepare, replace(settings, max_seconds=min(settings.max_seconds, _LONGEST)))
+        samples = measure_latency(convert, replace(settings, max_seconds=min(settings.max_seconds, _LONGEST)))
         store.finish_stage(run.id, _STAGE, latency_observations(samples, 1))
     (found,) = store.observations(run.id, metric=_METRIC, scope=batch_scope(1))
     return _timing(found)
@@ -77,13 +76,18 @@ def _timing(found: Observation) -> StoredTiming:
     return StoredTiming(found.value, low=found.low, high=found.high, disturbed=is_disturbed(found))
 
 
-def _records(spec: Input, tensor: TensorSpec, sent: str) -> tuple[ModelRecord, StackRecord]:
+def _records(candidate: Candidate, sent: str) -> tuple[ModelRecord, StackRecord]:
     """What is timed, and on what: another picture size, decoder, library or machine is another measurement."""
+    spec, tensor = candidate.input, candidate.source
     content: dict[str, Any] = {
         "sent": sent,
         "input": spec.model_dump(mode="json", exclude={"name"}),
         "tensor": [list(tensor.shape), tensor.dtype, tensor.scale, tensor.zero_point],
     }
+    if candidate.columns is None:
+        # Reading boxes or masks takes as long as some models do.
+        content["output"] = candidate.output.model_dump(mode="json")
+        content["answers"] = {name: list(array.shape) for name, array in candidate.example.answers.items()}
     machine = describe_machine()
     identity = {
         "preparation": __version__,

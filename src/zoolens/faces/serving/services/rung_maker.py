@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 from zoolens.base.engine.machine import available_cores
 from zoolens.base.errors import ZoolensError, first_line
 from zoolens.base.progress import Progress
+from zoolens.base.protocol.messages import Tensor
 from zoolens.base.store.store import Store
 from zoolens.faces.serving.contracts.adapter import Adapter
 from zoolens.faces.serving.contracts.ladder import LatencyProfile, Rung
-from zoolens.faces.serving.services.candidates import Candidate, adapter_between, examine, file_states, sample_input
+from zoolens.faces.serving.services.candidates import Candidate, Example, examine, file_states, quality_name
 from zoolens.faces.serving.services.definition import Service, ServiceError
 from zoolens.faces.serving.services.preparation import ensure_preparation, with_preparation
 from zoolens.faces.serving.services.profiles import ensure_profile, profiled_sizes, stored_timings, with_contention
+from zoolens.faces.serving.services.rung_adapters import adapter_between, sample_input
 from zoolens.findings.index.tables.rows import Row
 from zoolens.findings.measure.latency import LatencySettings
 
 _MEMORY: Final = "peak_memory@process"
-_ACCURACY: Final = "top1"
 _ENERGY: Final = "energy@batch=1"
 
 FileStates = tuple[tuple[str, int, int], ...]
@@ -69,7 +72,8 @@ class RungMaker:
         candidate = self.candidate(row.key)
         adapter = adapter_between(self.service, reference or candidate, candidate)
         memory = row.figures.get(_MEMORY)
-        figures = {"accuracy": row.figures.get(_ACCURACY), "energy": row.figures.get(_ENERGY)}
+        figures = {quality_name(candidate.task): row.figures.get(candidate.task.metric or "")}
+        figures["energy"] = row.figures.get(_ENERGY)
         rung = Rung(
             model=candidate.job.entry.full_ref,
             runtime=candidate.job.runtime.name,
@@ -92,19 +96,24 @@ class RungMaker:
             return known
         sizes = profiled_sizes(self.service.batch.size)
         fixed = candidate.source.shape[0] if candidate.source.shape else None
-        wanted = sizes if fixed is None else (fixed,)
+        wanted = (1,) if candidate.one_row else sizes if fixed is None else (fixed,)
         profile = ensure_profile(self.store, candidate.job, candidate.run, wanted, self.progress, settings=self.timing)
         threads = candidate.job.options.threads or 1
         profile = with_contention(profile, self.service.batch.instances, threads, available_cores())
-        sample = sample_input(self.service, candidate.input)
+        sample = sample_input(self.service, candidate)
         if sample is not None:
-            prepared = ensure_preparation(
-                self.store, candidate.input, candidate.source, self.service.input, lambda: adapter.feeds(sample),
-                self.timing,
-            )  # fmt: skip
+            convert = partial(_convert, adapter, sample, candidate.example)
+            prepared = ensure_preparation(self.store, candidate, self.service.input, convert, self.timing)
             profile = with_preparation(profile, prepared)
         self._profiles[key, candidate.job.stack.fingerprint] = profile
         return profile
+
+
+def _convert(adapter: Adapter, sample: Mapping[str, Tensor], example: Example) -> None:
+    """All that the server itself does for one input: it is prepared, and an answer of the model is read."""
+    adapter.feeds(sample)
+    if example.answers:
+        adapter.outputs(example.answers, example.memos)
 
 
 def as_reason(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from zoolens.base import plugins
 from zoolens.base.protocol.messages import TensorMetadata
@@ -13,8 +13,10 @@ from zoolens.faces.serving.contracts.ladder import Ladder, Rung
 from zoolens.faces.serving.plane.classification import raw_labels
 from zoolens.faces.serving.policies.policy import Policy
 from zoolens.faces.serving.services.candidate_outcomes import Excluded, promised_outcome
-from zoolens.faces.serving.services.candidates import Candidate
+from zoolens.faces.serving.services.candidates import Candidate, quality_name
 from zoolens.faces.serving.services.definition import Service
+
+EQUAL: Final = "equal answers"
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class ServiceLadder:
     extra_adapters: tuple[Adapter, ...] = ()
     arms: Mapping[str, int] = field(default_factory=dict)  # number of the tier, by the model that a split names
     shadow: Rung | None = None
+    agreement_name: str = EQUAL  # what `equivalence` of a tier is, in words before a percentage
+    quality_unit: str = "fraction"  # of the figure that says how good a model is
 
     def new_policy(self) -> Policy:
         """The policy of the service on this ladder. A ZoolensError where it cannot take its settings."""
@@ -53,6 +57,16 @@ class ServiceLadder:
         if self.service.output == "raw":
             return raw_labels(names, self.candidates[0].output.postprocess)
         return dict(enumerate(names))
+
+    @property
+    def answers_classes(self) -> bool:
+        """Whether clients get probabilities; else they get documents, and answers agree as their task says."""
+        return self.candidates[0].columns is not None
+
+    @property
+    def quality(self) -> str:
+        """The name of the figure that says how good a model is."""
+        return quality_name(self.candidates[0].task)
 
     @property
     def by_model(self) -> dict[str, tuple[Any, ...]]:
@@ -90,6 +104,7 @@ def ladder_data(built: ServiceLadder) -> Mapping[str, Any]:
         "dataset": built.dataset,
         "inputs": built.probes,
         "confidence": built.confidence,
+        "agreement": built.agreement_name,
         "rungs": [
             {
                 "model": rung.model,

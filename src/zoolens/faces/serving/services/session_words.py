@@ -33,7 +33,7 @@ def event_words(event: ServiceEvent) -> str:
 
 
 def session_sentences(session: Session) -> list[str]:
-    """Who answered how often, whether the latency objective was kept, and how often models agreed."""
+    """Who answered how often, whether the latency objective was kept, and how far models agreed."""
     total = sum(session.answered.values())
     sentences = [
         f"{requests:,} of {total:,} requests were answered by {model} in {runtime}."
@@ -111,6 +111,7 @@ def _summed(rows: Sequence[ModelComparison]) -> SummedComparison:
         dropped=sum(row.dropped for row in rows),
         compared_requests=sum(row.compared_requests or row.n for row in rows),
         share=min(row.share for row in rows),
+        measure=rows[0].measure,
         time=max(row.time for row in rows),
         replicas=len(counted),
         confidence=confidence,
@@ -139,8 +140,7 @@ def _compared(row: SummedComparison, answered: int) -> str:
     sure = f" (at least {row.confidence:.0%} confidence)" if row.replicas > 1 and row.confidence else ""
     where = f" on {row.replicas} replicas" if row.replicas > 1 else ""
     sentences = [
-        f"{row.model} and {row.other} agree on {row.agreement:.1%}{interval}{sure} of the "
-        f"newest {row.n:,} requests that both answered{where}.",
+        f"{_agreement(row, interval + sure)} requests that both answered{where}.",
         f"{row.compared_requests or row.n:,} of the {answered:,} requests that {row.model} answered were compared.",
     ]
     if row.dropped:
@@ -151,3 +151,10 @@ def _compared(row: SummedComparison, answered: int) -> str:
     if row.labelled:
         sentences.append(f"{row.labelled:,} of them have labels. {row.verdict}")
     return " ".join(sentences)
+
+
+def _agreement(row: SummedComparison, interval: str) -> str:
+    if row.measure:
+        figures = f"{row.measure} is {row.agreement:.1%}{interval}"
+        return f"Between {row.model} and {row.other}, {figures} over the newest {row.n:,}"
+    return f"{row.model} and {row.other} agree on {row.agreement:.1%}{interval} of the newest {row.n:,}"

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 from zoolens.base.errors import first_line
 from zoolens.base.protocol.messages import Tensor
+from zoolens.faces.serving.contracts.adapter import Told
 
 _BUFFER: Final = 256  # requests
 _BUFFER_BYTES: Final = 1 << 26
@@ -26,7 +27,7 @@ _LONGEST: Final = 600.0  # seconds that a request waits to be asked; a shorter t
 
 log = logging.getLogger("zoolens.serving")
 
-Ask = Callable[[tuple[str, str], Mapping[str, Tensor]], Awaitable[Mapping[str, Tensor] | None]]
+Ask = Callable[[tuple[str, str], Mapping[str, Tensor]], Awaitable[Told | None]]
 
 
 class Sample(Protocol):
@@ -45,7 +46,7 @@ class Question:
 
     rung: tuple[str, str]  # the model and the runtime that are asked
     inputs: Mapping[str, Tensor]
-    done: Callable[[Mapping[str, Tensor]], None]  # gets the outputs
+    done: Callable[[Told], None]  # gets the answers
     dropped: Callable[[], None]  # called where there are none
     asked: float  # when, on the monotonic clock
     sample: Sample
@@ -145,7 +146,7 @@ class Shadow:
                 self._buffer.append(self._buffer.pop(place))
                 await asyncio.sleep(_RETRY)
 
-    def _tell(self, question: Question, outputs: Mapping[str, Tensor]) -> None:
+    def _tell(self, question: Question, outputs: Told) -> None:
         try:
             question.done(outputs)
         except Exception:

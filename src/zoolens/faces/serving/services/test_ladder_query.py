@@ -12,8 +12,8 @@ from zoolens.base.store.store import open_store
 from zoolens.faces.serving.plane.plane_settings import ModelSpec
 from zoolens.faces.serving.plane.served_model import ModelKey, open_model
 from zoolens.faces.serving.services import profiles
-from zoolens.faces.serving.services.candidates import NotConvertible
 from zoolens.faces.serving.services.definition import Service, ServiceError, Split
+from zoolens.faces.serving.services.input_conversion import NotConvertible
 from zoolens.faces.serving.services.ladder_query import LadderBuilder
 from zoolens.faces.serving.services.profiles import profiled_sizes, stored_timings
 from zoolens.faces.serving.services.rung_costs import compare_costs
@@ -103,7 +103,8 @@ def test_every_rung_answers_through_its_adapter_what_was_measured_of_it(built, m
         tensors = np.stack([prepare(data.read(place).value) for place in range(40)])
     for candidate, adapter in zip(built.candidates, built.adapters, strict=True):
         with candidate.job.open() as session:
-            answers = adapter.outputs(session.predict(adapter.feeds({reference.source.name: tensors})))
+            fed = adapter.feeds({reference.source.name: tensors})
+            answers = adapter.outputs(session.predict(fed.tensors), fed.memos).tensors
         stored = run_predictions(measured_store, candidate.run)
         np.testing.assert_array_equal(answers["probabilities"].argmax(axis=1), stored.top[:40, 0])
 

@@ -15,11 +15,11 @@ def vector_agreement(a: NDArray[Any], b: NDArray[Any]) -> float:
     if a.shape != b.shape:
         return float("nan")
     step = max(1, _PIECE // max(1, a.shape[1]))
-    total = sum(_relative(a[at : at + step], b[at : at + step]).sum() for at in range(0, len(a), step))
+    total = sum(relative_distances(a[at : at + step], b[at : at + step]).sum() for at in range(0, len(a), step))
     return 1 - min(1.0, float(total) / len(a))
 
 
-def _relative(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+def relative_distances(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
     """‖a − b‖ / max(‖a‖, ‖b‖), row by row; 0 where both are 0."""
     ours, theirs = a.astype(np.float64), b.astype(np.float64)
     size = np.maximum(np.linalg.norm(ours, axis=1), np.linalg.norm(theirs, axis=1))

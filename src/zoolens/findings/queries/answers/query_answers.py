@@ -20,6 +20,7 @@ from zoolens.findings.queries.answers.wording import amount, lower_bound
 from zoolens.findings.queries.language.unparser import to_text
 from zoolens.findings.queries.planning.guarantees import Guarantee
 from zoolens.findings.queries.planning.query_plan import Plan
+from zoolens.findings.queries.planning.view import View
 
 _LISTED: Final = 3  # named in a note; the others are counted
 
@@ -203,6 +204,14 @@ def _line(match: Match, what: str) -> str:
     return f"{name}, {amount(match.equivalence, 'fraction')} {what}{lower_bound(match.equivalence_lower)}"
 
 
+def without_bounds(view: View) -> str:
+    """What the equivalence of answers that agree in part is, of which queries know no bounds."""
+    return (
+        f"{view.equivalence_name.capitalize()} is the mean over the inputs of what the task says of each. It is no "
+        "share of equal answers, and has no bounds here; `zoolens equiv` gives one for each pair."
+    )
+
+
 def _compared(plan: Plan) -> Iterator[str]:
     """What equivalence does not say of answers that are vectors. Of classifiers nothing is looked up, which would open
     the store."""
@@ -215,10 +224,7 @@ def _compared(plan: Plan) -> Iterator[str]:
             "answers, not a share of equal ones."
         )
     else:
-        yield (
-            f"{view.equivalence_name.capitalize()} is the mean over the inputs of what the task says of each. It is no "
-            "share of equal answers, and has no bounds here; `zoolens equiv` gives one for each pair."
-        )
+        yield without_bounds(view)
     outputs = view.index.outputs(reference.row)
     if len(outputs) > 1:
         yield (
