@@ -160,8 +160,9 @@ def _examined_by_reading(name: str, job: Job, run: Run, session: Session) -> Can
 
 def _example(reading: MeasuredReading, session: Session) -> Example:
     spec = reading.job.manifest.inputs[0]
+    memos: tuple[RowMemo, ...] = (RowMemo(),)
     if spec.modality == "array":
-        feeds, memos = made_up_feeds([as_declared(session.inputs[0], spec)], 1), (RowMemo(),)
+        feeds = made_up_feeds([as_declared(session.inputs[0], spec)], 1)
     else:
         sent = next(sent for sent, modality in MODALITY.items() if modality == spec.modality)
         samples = sample_decoder(sent, spec, reading.task)(made_up_sample(sent, spec))

@@ -49,7 +49,7 @@ def sample_decoder(sent: str, spec: Input, task: Task) -> Decode:
         return list
     if sent == "text":
         count, words = _texts_of(spec), task.truth == "tags"
-        return lambda texts: [_text_value(row, words=words) for row in texts.reshape(-1, count)]
+        return lambda texts: [_text_value(row, words=words) for row in texts.reshape(-1, count).tolist()]
     decode = image_decoder(spec) if sent == "image" else _decoded_sound
     return lambda elements: [decode(element) for element in elements.reshape(-1)]
 
