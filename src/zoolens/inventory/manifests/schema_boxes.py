@@ -10,6 +10,8 @@ from pydantic import Field, field_validator
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
 
 MOST_BOXES: Final = 300  # of one image that are kept, the best; COCO's evaluation looks at 100 of each class
+LEVELS: Final = ("p2", "p3", "p4", "p5", "p6", "p7")  # of a pyramid: the stride of p3 is 2³ pixels
+_MOST_ANCHORS: Final = 64  # of one cell
 
 
 class Letterbox(Part):
@@ -20,6 +22,11 @@ class Letterbox(Part):
     fit: Literal["letterbox", "top_left"] = Field(
         default="letterbox",
         description="letterbox: centred, sides rounded, as Ultralytics does; top_left: in the corner, sides truncated.",
+    )
+    rounding: Literal["round", "floor", "ceil"] | None = Field(
+        default=None,
+        description="How the sides of the resized image become whole pixels; else round for letterbox, floor for "
+        "top_left.",
     )
     fill: float = Field(default=114, ge=0, le=255, description="Value of the pixels around the image.")
     method: Literal["nearest", "bilinear", "bicubic", "lanczos", "area"] = "bilinear"
@@ -45,10 +52,13 @@ class ReadBoxes(Part):
 
     op: Literal["boxes"]
     format: Literal["xyxy", "yxyx", "xywh", "cxcywh"] | None = Field(
-        default=None, description="What the four numbers of a box are. Left out where ssd_anchors or yolox_grid say it."
+        default=None,
+        description="What the four numbers of a box are. Left out where a step before it says it, such as ssd_anchors.",
     )
-    units: Literal["pixels", "shares"] | None = Field(
-        default=None, description="Pixels of the model's canvas, or shares of its sides. Left out likewise."
+    units: Literal["pixels", "shares", "image_pixels"] | None = Field(
+        default=None,
+        description="Pixels of the model's canvas, shares of its sides, or pixels of the image, of a model that is "
+        "told its size. Left out likewise.",
     )
     transposed: bool = Field(
         default=False,
@@ -127,6 +137,48 @@ class YoloxGrid(Part):
         return _checked_strides(value)
 
 
+class YoloAnchors(Part):
+    """The anchors of YOLOv3 to YOLOv7, of a file that ends with the heads: parts p3, p4 and p5, with strides of 8, 16
+    and 32 pixels. Comes before `boxes`, which says objectness: true and activation: sigmoid."""
+
+    op: Literal["yolo_anchors"]
+    anchors: tuple[tuple[float, ...], ...] = Field(
+        min_length=1,
+        max_length=len(LEVELS),
+        description="Widths and heights in pixels, a row for each level, as in Ultralytics' files: "
+        "[[10, 13, 16, 30, 33, 23], …].",
+    )
+    layout: Literal["NAHWC", "NCHW", "NHWC"] = Field(
+        default="NAHWC",
+        description="Axes of a head: [batch, anchors, rows, columns, numbers], or the anchors' numbers one after the "
+        "other as channels.",
+    )
+    decoding: Literal["yolov5", "yolov3"] = Field(
+        default="yolov5",
+        description="yolov5, also of YOLOv7: 2σ − 0.5 from the cell, sides (2σ)² × anchor; yolov3: σ, exp × anchor.",
+    )
+
+    @field_validator("anchors")
+    @classmethod
+    def _pairs(cls, value: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:
+        for row in value:
+            if not row or len(row) % 2 or len(row) > 2 * _MOST_ANCHORS:
+                raise ValueError(f"a row of anchors has a width and a height for each of 1 to {_MOST_ANCHORS} anchors")
+            if any(not 0 < side <= MAX_EXTENT for side in row):
+                raise ValueError(f"the side of an anchor must lie between 0 and {MAX_EXTENT}")
+        return value
+
+
+class DistanceBins(Part):
+    """Heads of YOLOv8 and later without their decoding (DFL): of each box four distributions over distances from the
+    centre of its cell, in strides, then scores. Parts p3, p4 and p5. Comes before `boxes`, which says activation:
+    sigmoid."""
+
+    op: Literal["dfl"]
+    reg_max: int = Field(default=16, ge=1, le=256, description="Bins of a distribution.")
+    layout: Literal["NCHW", "NHWC"] = "NCHW"
+
+
 class Suppress(Part):
     """Non-maximum suppression. Comes after `boxes`; a model whose boxes are final has none."""
 
@@ -138,9 +190,12 @@ class Suppress(Part):
     offset: Literal[0, 1] = Field(default=0, description="1: right and bottom are the last pixels inside (Fast R-CNN).")
 
 
+EncodedBoxes = SsdAnchors | YoloxGrid | YoloAnchors | DistanceBins
+
+
 def check_box_steps(task: str, steps: Sequence[object]) -> None:
     """Raise ValueError if the steps of an output do not say once, and in order, how its boxes are read."""
-    given = [step for step in steps if isinstance(step, SsdAnchors | YoloxGrid | ReadBoxes | Suppress)]
+    given = [step for step in steps if isinstance(step, EncodedBoxes | ReadBoxes | Suppress)]
     if task != "detection":
         if given:
             raise ValueError(f"{given[0].op} is for boxes: say task: detection")
@@ -152,16 +207,17 @@ def check_box_steps(task: str, steps: Sequence[object]) -> None:
         )
     order = [_STAGES[step.op] for step in given]
     if order != sorted(set(order)):
-        raise ValueError("each step of a detection comes at most once: ssd_anchors or yolox_grid, then boxes, then nms")
+        first = ", ".join(name for name, stage in _STAGES.items() if not stage)
+        raise ValueError(f"each step of a detection comes at most once: one of {first}, then boxes, then nms")
     said = reading.format is not None and reading.units is not None
     if len(order) > 1 and order[0] == 0:
         if reading.format is not None or reading.units is not None:
             raise ValueError(f"{given[0].op} says what a box is: leave format and units out of boxes")
     elif not said:
-        raise ValueError("boxes needs format (xyxy, yxyx, xywh or cxcywh) and units (pixels or shares)")
+        raise ValueError("boxes needs format (xyxy, yxyx, xywh or cxcywh) and units (pixels, shares or image_pixels)")
 
 
-_STAGES: Final = {"ssd_anchors": 0, "yolox_grid": 0, "boxes": 1, "nms": 2}
+_STAGES: Final = {"ssd_anchors": 0, "yolox_grid": 0, "yolo_anchors": 0, "dfl": 0, "boxes": 1, "nms": 2}
 
 
 def _checked_strides(strides: tuple[int, ...]) -> tuple[int, ...]:

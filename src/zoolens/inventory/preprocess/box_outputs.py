@@ -1,10 +1,11 @@
 """From the tensors of a detector to the boxes of each image, in pixels of the image.
 
-The parts that a manifest names say which of three layouts it is:
+The parts that a manifest names say which of four layouts it is:
 
 - `boxes`, `classes`, `scores` and perhaps `count`: finished lists, one class and one score for each box;
 - `boxes` and `scores`: boxes with a score for every class;
-- `predictions`: one tensor whose rows, or columns, are four numbers of a box and what follows them.
+- `predictions`: one tensor whose rows, or columns, are four numbers of a box and what follows them;
+- `p3`, `p4`, `p5` and the like: heads of YOLO that nothing has decoded (`yolo_heads.py`).
 
 Steps: scores by activation, objectness and background; the threshold; decoding; suppression; the way back.
 """
@@ -20,12 +21,21 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ManifestError, ModelError
 from zoolens.inventory.manifests.schema import Output
-from zoolens.inventory.manifests.schema_boxes import ReadBoxes, SsdAnchors, Suppress, YoloxGrid
+from zoolens.inventory.manifests.schema_boxes import (
+    LEVELS,
+    EncodedBoxes,
+    ReadBoxes,
+    SsdAnchors,
+    Suppress,
+    YoloAnchors,
+    YoloxGrid,
+)
 from zoolens.inventory.preprocess.box_anchors import decoded
-from zoolens.inventory.preprocess.box_formats import Boxes, clip, convert, to_pixels
+from zoolens.inventory.preprocess.box_formats import Boxes, checked, clip, convert, to_pixels
 from zoolens.inventory.preprocess.letterbox import Framing, boxes_back
 from zoolens.inventory.preprocess.outputs import dequantised, softmax
 from zoolens.inventory.preprocess.suppression import MAX_BOXES, Suppression, suppress
+from zoolens.inventory.preprocess.yolo_heads import HeadStep, box_numbers, check_levels, decoded_heads, head_rows
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 
 Array = NDArray[Any]
@@ -70,6 +80,7 @@ class _BoxReader:
         steps = output.postprocess
         self._how = next(step for step in steps if isinstance(step, ReadBoxes))
         self._anchors = next((step for step in steps if isinstance(step, SsdAnchors | YoloxGrid)), None)
+        self._heads = next((step for step in steps if isinstance(step, HeadStep)), None)
         rule = next((step for step in steps if isinstance(step, Suppress)), None)
         self._rule: Suppression | None = None
         if rule is not None:
@@ -77,7 +88,10 @@ class _BoxReader:
         self._tensors = tensors
         self._labels = None if output.labels is None else len(output.labels)
         self._layout = _layout(tensors)
-        _check_together(self._how, self._anchors, self._layout)
+        self._levels = tuple(level for level in LEVELS if level in tensors)
+        _check_together(self._how, self._anchors or self._heads, self._layout)
+        if self._heads is not None:
+            check_levels(self._heads, self._levels)
 
     def read(self, raw: Mapping[str, Array], frames: Sequence[Framing]) -> list[ImageBoxes]:
         real = {role: dequantised(values, self._tensors[role]) for role, values in raw.items()}
@@ -87,7 +101,7 @@ class _BoxReader:
                 for place, frame in enumerate(frames)]  # fmt: skip
 
     def _image(self, parts: Mapping[str, Array], frame: Framing) -> ImageBoxes:
-        given = self._split(parts)
+        given = self._split(parts, frame)
         if len(given.boxes) > MAX_BOXES:
             raise ModelError(f"The model has {len(given.boxes):,} boxes for one image; at most {MAX_BOXES:,} are read.")
         rows, classes, scores = self._chosen(given)
@@ -96,7 +110,8 @@ class _BoxReader:
             kept = suppress(corners, scores, classes, self._rule)
         else:
             kept = np.argsort(-scores, kind="stable")
-        back = boxes_back(corners[kept], frame)
+        in_image = self._how.units == "image_pixels"
+        back = checked(corners[kept], "xyxy") if in_image else boxes_back(corners[kept], frame)
         if self._how.clip:
             back = clip(back, frame.image)
         if np.abs(back).max(initial=0) > _FARTHEST:
@@ -106,8 +121,11 @@ class _BoxReader:
             )
         return ImageBoxes(convert(back, "xyxy", "xywh"), classes[kept], scores[kept])
 
-    def _split(self, parts: Mapping[str, Array]) -> _Scored:
+    def _split(self, parts: Mapping[str, Array], frame: Framing) -> _Scored:
         """The parts of one image as boxes and scores."""
+        if self._heads is not None:
+            rows, numbers = head_rows(parts, self._heads, frame.canvas), box_numbers(self._heads)
+            return _Scored(rows[:, :numbers], rows[:, numbers:])
         if self._layout == "lists":
             filled = self._filled(parts)
             return _Scored(parts["boxes"][:filled], parts["scores"][:filled], parts["classes"][:filled])
@@ -191,6 +209,8 @@ class _BoxReader:
         if self._anchors is not None:
             # What follows the four numbers are key points, as in BlazeFace.
             return convert(decoded(boxes[:, :4], rows, self._anchors, frame.canvas), "cxcywh", "xyxy")
+        if self._heads is not None:
+            return decoded_heads(boxes, rows, self._heads, self._levels, frame.canvas)
         assert self._how.format is not None  # the schema sees to it
         corners = convert(boxes[rows], self._how.format, "xyxy")
         return to_pixels(corners, "xyxy", frame.canvas) if self._how.units == "shares" else corners
@@ -198,6 +218,8 @@ class _BoxReader:
     def _check_shape(self, role: str, values: Array, batch: int) -> None:
         if len(values) != batch:
             raise ModelError(f"The part {role} has {len(values)} rows for a batch of {batch}.")
+        if role in LEVELS:
+            return  # its axes are those of the step that decodes it
         numbers = values.shape[-1]
         fits = {
             "boxes": values.ndim == 3 and (numbers == 4 or (self._anchors is not None and numbers > 4)),
@@ -242,23 +264,31 @@ def _layout(tensors: Mapping[str, TensorSpec]) -> str:
         return "scored"
     if roles == {"predictions"}:
         return "predictions"
+    if roles and roles <= {*LEVELS}:
+        return "heads"
     raise ManifestError(
         f"The parts {', '.join(sorted(roles))} do not make up boxes.",
-        hint="Name boxes, classes and scores (and count), or boxes and scores, or predictions.",
+        hint="Name boxes, classes and scores (and count), or boxes and scores, or predictions, or heads (p3, p4, p5).",
     )
 
 
-def _check_together(how: ReadBoxes, anchors: SsdAnchors | YoloxGrid | None, layout: str) -> None:
+def _check_together(how: ReadBoxes, encoded: EncodedBoxes | None, layout: str) -> None:
     """Refuse what the layout gives no meaning to."""
+    if isinstance(encoded, HeadStep) != (layout == "heads"):
+        raise ManifestError(
+            "The parts p2 to p7 are heads, which belong to a step that decodes them: yolo_anchors or dfl.",
+            hint="Name the heads under parts, {p3: …, p4: …, p5: …}, and declare the step; or neither.",
+        )
+    scored_by_objectness = (layout == "predictions" and not how.finished) or isinstance(encoded, YoloAnchors)
     lists = layout == "lists" or (layout == "predictions" and how.finished)
     meaningless = {
         "transposed": how.transposed and layout != "predictions",
         "finished": how.finished and layout != "predictions",
-        "objectness": how.objectness and (layout != "predictions" or how.finished),
+        "objectness": how.objectness and not scored_by_objectness,
         "activation": how.activation != "none" and lists,
         "background: last": how.background == "last" and lists,
         "multi_label": not how.multi_label and lists,
-        "ssd_anchors or yolox_grid": anchors is not None and lists,
+        "a step that decodes boxes": encoded is not None and lists,
     }
     for name, wrong in meaningless.items():
         if wrong:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ManifestError
 from zoolens.inventory.datasets.truth import Truth
-from zoolens.inventory.manifests.schema_boxes import MOST_BOXES
+from zoolens.inventory.manifests.schema_boxes import LEVELS, MOST_BOXES
+from zoolens.inventory.manifests.schema_inputs import GIVEN
 from zoolens.inventory.preprocess.box_outputs import ImageBoxes, build_boxes
 from zoolens.inventory.preprocess.letterbox import Framing, declared_framing
 from zoolens.inventory.tasks.documents import AnswerClasses, shortest
@@ -60,6 +61,7 @@ class Detection(Task):
         "classes": False,
         "count": False,
         "predictions": False,
+        **dict.fromkeys(LEVELS, False),
     }
     truth = "boxes"
     metric = "ap"
@@ -87,7 +89,8 @@ class Detection(Task):
         }
 
     def reader(self, setup: OutputSetup) -> Reader:
-        if len(setup.inputs) != 1 or setup.inputs[0].modality != "image":
+        taking = [spec.modality for spec in setup.inputs if spec.modality not in GIVEN]
+        if taking != ["image"]:
             raise ManifestError("Boxes can be brought back only into the single image that a model takes.")
         # Refused before anything is run: the way back does not depend on the size of an image.
         declared_framing(setup.inputs[0].preprocess, (1000, 1000))
