@@ -242,6 +242,28 @@ def test_intervals_of_a_mean_absolute_error_cover_also_where_errors_have_heavy_t
     assert given == 1
 
 
+def read_lines(n, rate, random):
+    """Edits and characters of lines of very different length; most lines are read without an error, few hold most."""
+    lengths = 1 + random.negative_binomial(2, 0.08, n)
+    return np.stack([random.binomial(lengths, random.beta(0.4, 0.4 * (1 - rate) / rate, n)), lengths], axis=1)
+
+
+def error_rate(sums):
+    return sums[:, 0] / sums[:, 1]
+
+
+@pytest.mark.parametrize(
+    ("rate", "n", "samples"),
+    simulated([(0.1, 100)], [(rate, n) for rate in (0.02, 0.1, 0.4) for n in (100, 300)]),
+)
+def test_intervals_of_an_error_rate_of_characters_cover(rate, n, samples):
+    covered, given = coverage(
+        lambda n, random: of_sums(read_lines(n, rate, random), error_rate), rate, n, samples, AT_LEAST_0
+    )
+    assert covered >= least(samples)
+    assert given == 1
+
+
 def explained(n, noise, random):
     """R² of numbers of variance 1 that are predicted with normal errors."""
     true = random.normal(size=n)

@@ -18,7 +18,7 @@ from zoolens.inventory.manifests.locations import locate, presence
 from zoolens.inventory.manifests.schema import DEFAULT_DECODER, AssetFile, Claim, Input, Output
 from zoolens.inventory.manifests.schema_boxes import Letterbox
 from zoolens.inventory.manifests.schema_sound import LogMel, Mfcc, ScaleWaveform, Standardize
-from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, Step
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, ResizeHeight, Step
 from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.manifests.twins import origin_of_twin
 from zoolens.inventory.runtimes.runtime import shape_text
@@ -163,9 +163,16 @@ def describe_step(step: Step) -> str:
             return f"resize {size}, {step.method} as {step.library} does it{smoothing}"
         case Letterbox():
             where = "in the middle" if step.fit == "letterbox" else "in the top left corner"
+            sides = "" if step.rounding is None else f", sides by {step.rounding}"
             return (
                 f"fit the whole image onto {step.size[0]}×{step.size[1]}, {where}, filled with {step.fill:g}, "
-                f"{step.method} as {step.library} does it"
+                f"{step.method} as {step.library} does it{sides}"
+            )
+        case ResizeHeight():
+            limits = "×{} to {}".format(*step.width) if step.width[0] < step.width[1] else f"×{step.width[0]}"
+            return (
+                f"resize to {step.height}{limits}, as wide as the aspect ratio says, filled with {step.fill:g} on the "
+                f"right, {step.method} as {step.library} does it"
             )
         case CenterCrop(size=None):
             return f"crop the central {step.fraction:.1%} of each side"

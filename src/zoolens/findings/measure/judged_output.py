@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.base.errors import ModelError
 from zoolens.inventory.manifests.schema_steps import Pool
-from zoolens.inventory.runtimes.runtime import TensorSpec
+from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 from zoolens.inventory.tasks.output_setup import Reader
 
 Array = NDArray[Any]
@@ -32,16 +33,28 @@ class JudgedOutput:
     pooling: Pool | None = None  # how vectors of tokens become one of a text, before `read`
     parts: Mapping[str, TensorSpec] = field(default_factory=dict)  # by role
     read_parts: Reader | None = None
+    batch_axis: int = 0  # of its tensors, as the model gives them
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:
         return tuple(self.parts.values()) or (self.tensor,)
 
     def raw(self, answered: Mapping[str, Array]) -> Raw:
-        """What this output has of a model's answers by tensor."""
+        """What this output has of a model's answers by tensor, inputs first."""
         if self.read_parts is None:
-            return answered[self.tensor.name]
-        return {role: answered[tensor.name] for role, tensor in self.parts.items()}
+            return self._inputs_first(answered, self.tensor.name)
+        return {role: self._inputs_first(answered, tensor.name) for role, tensor in self.parts.items()}
+
+    def _inputs_first(self, answered: Mapping[str, Array], name: str) -> Array:
+        if not self.batch_axis:
+            return answered[name]
+        if answered[name].ndim <= self.batch_axis:
+            raise ModelError(
+                f"The output {name} has shape {shape_text(answered[name].shape)}, but its batch_axis is "
+                f"{self.batch_axis}.",
+                hint="Correct batch_axis in the manifest; axes count from 0.",
+            )
+        return np.moveaxis(answered[name], self.batch_axis, 0)
 
     def answers(self, raw: Raw, memos: Sequence[Any]) -> Any:
         """What the task keeps. `memos`: of each input, what its preparation left to be known."""

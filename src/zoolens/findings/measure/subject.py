@@ -14,6 +14,13 @@ from zoolens.base.errors import DatasetError, ManifestError, ModelError
 from zoolens.findings.measure.class_order import class_order, in_data_order
 from zoolens.findings.measure.jobs import Job
 from zoolens.findings.measure.judged_output import JudgedOutput, Raw
+from zoolens.findings.measure.several_inputs import (
+    SeveralInputs,
+    lacks_batch_axis,
+    named_tensor,
+    sample_fields,
+    several_inputs,
+)
 from zoolens.findings.measure.text_pairs import beside, has_pairs, reading_both
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
 from zoolens.inventory.datasets.loader import Preparation
@@ -44,6 +51,8 @@ class Subject:
     preparation: Preparation
     text: PrepareText | None = None  # of a model that takes text
     sound: SoundFeeds | None = None  # of a model that takes sounds
+    several: SeveralInputs | None = None  # of a model with several inputs that the dataset and the manifest fill
+    alone: bool = False  # its inputs have no batch axis: one sample is run at a time
 
     @property
     def prepare(self) -> Callable[[Sample], Array]:
@@ -62,7 +71,7 @@ class Subject:
     @property
     def fixed_batch(self) -> int | None:
         """The batch size the file was exported with, if it was; 1 for texts that are not filled up to one length."""
-        if self.preparation.uneven or (self.text is not None and self.text.declared.padding == "none"):
+        if self.alone or self.preparation.uneven or (self.text is not None and self.text.declared.padding == "none"):
             return 1
         return self.input.shape[0] if self.input.shape else None
 
@@ -98,16 +107,26 @@ class Subject:
             return self.text.feeds(batch)
         if self.sound is not None:
             return self.sound.first(batch)
-        if batch.dtype.names is None:
-            return {self.input.name: batch}
-        return {name: np.ascontiguousarray(batch[name]) for name in batch.dtype.names}
+        feeds = {self.input.name: batch} if self.several is None else self.several.feeds(batch)
+        return {name: self._as_taken(name, array) for name, array in feeds.items()} if self.alone else feeds
+
+    def _as_taken(self, name: str, array: Array) -> Array:
+        """The only sample of a batch, for an input without a batch axis; constants are as they are."""
+        if self.several is not None and name in self.several.constants:
+            return array
+        axes = next(len(spec.shape) for spec in self.session.inputs if spec.name == name)
+        return array if array.ndim == axes else array[0]
 
     def raw_answers(self, answered: Mapping[str, Array], batch: Array) -> tuple[Raw, ...]:
         """What each output has of the tensors that were answered to a prepared batch."""
-        for output in self.outputs:
-            for tensor in output.tensors:
-                _check_rows(tensor.name, answered[tensor.name], len(batch))
+        if self.alone:
+            # An output may have kept an axis of one.
+            answered = {name: value if value.shape[:1] == (1,) else value[None] for name, value in answered.items()}
         answers = tuple(output.raw(answered) for output in self.outputs)
+        for output, answer in zip(self.outputs, answers, strict=True):
+            values = answer.values() if isinstance(answer, Mapping) else (answer,)
+            for tensor, value in zip(output.tensors, values, strict=True):
+                _check_rows(tensor.name, value, len(batch))
         return answers if self.text is None else tuple(self._pooled(self.text, answers, batch))
 
     def _pooled(self, text: PrepareText, answers: Sequence[Raw], batch: Array) -> Iterator[Raw]:
@@ -133,8 +152,8 @@ class Subject:
             ref, listed = self.job.entry.ref, ", ".join(names)
             raise ModelError(
                 f"{ref} has {len(names)} inputs ({listed}), but datasets give one per example.",
-                hint="Time it without its answers (--no-accuracy), or give arrays of these names: "
-                f"--data 'npz:FILE?x={','.join(names)}'.",
+                hint=f"Give arrays of these names, --data 'npz:FILE?x={','.join(names)}'; declare those that no sample "
+                "has with modality: constant or size; or time it without its answers (--no-accuracy).",
             )
 
     def feeds(self, dataset: Dataset, batch: int) -> dict[str, Array]:
@@ -150,8 +169,9 @@ class Subject:
         return made_up_feeds([_as_declared(self.input, self.job.manifest.inputs[0].shape)], batch)
 
     def inputs(self, dataset: Dataset, batch: int) -> Array:
-        """One real batch, ready to be fed: what latency is measured with."""
-        wanted = [self.prepare(dataset.read(index % len(dataset))) for index in range(batch)]
+        """One real batch, ready to be fed: what latency is measured with. Of inputs that differ in shape, the first."""
+        others = 1 if self.preparation.uneven else len(dataset)
+        wanted = [self.prepare(dataset.read(index % others)) for index in range(batch)]
         return np.ascontiguousarray(np.stack(wanted))
 
 
@@ -185,18 +205,29 @@ def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
         return _text_subject(job, session, dataset)
     if manifest.takes_sound:
         return _sound_subject(job, session, dataset)
-    if _fields(dataset) == RECORD:
+    if sample_fields(dataset) == RECORD:
         raise DatasetError(
             f"The samples are sounds, but {job.entry.ref} takes {MODALITIES[manifest.inputs[0].modality]}.",
             hint="Declare modality: sound in its manifest, or give other data.",
         )
-    several = len(session.inputs) != 1 or len(manifest.inputs) != 1 or _fields(dataset) is not None
+    many = len(session.inputs) != 1 or len(manifest.inputs) != 1 or sample_fields(dataset) is not None
+    several = several_inputs(job, session, dataset) if many else None
     # Can be timed, not judged: see `check_answers`.
-    if several and not _gives_all(dataset, job, session):
+    if many and several is None:
         return Subject(job, session, source, (), Preparation(lambda sample: sample.value))
-    preparation = Preparation(_prepare_several(job, session)) if several else _prepare(job, session, source)
+    if several is not None:
+        source = named_tensor(session.inputs, manifest.inputs[0].name, "input", 0)
+    preparation = _prepare(job, session, source) if several is None else several.preparation()
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(manifest.outputs)))
-    return Subject(job, session, source, outputs, _without_needless_memo(preparation, outputs))
+    return Subject(
+        job,
+        session,
+        source,
+        outputs,
+        _without_needless_memo(preparation, outputs),
+        several=several,
+        alone=lacks_batch_axis(manifest.inputs[0], source),
+    )
 
 
 def _without_needless_memo(preparation: Preparation, outputs: Sequence[JudgedOutput]) -> Preparation:
@@ -222,45 +253,11 @@ def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
 def _sound_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     declared = job.manifest.inputs[0]
     assert declared.sound is not None  # the schema sees to it
-    source = _named(session.inputs, declared.name, "input", 0)
+    source = named_tensor(session.inputs, declared.name, "input", 0)
     sound = SoundFeeds(declared.sound, source, session.inputs, session.outputs)
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(job.manifest.outputs)))
     preparation = _without_needless_memo(_prepare(job, session, source), outputs)
     return Subject(job, session, source, outputs, preparation, sound=sound)
-
-
-def _gives_all(dataset: Dataset, job: Job, session: Session) -> bool:
-    """Whether every sample has a field for each input of a model; it may have more, which other models take."""
-    inputs = job.manifest.inputs
-    if len(inputs) != len(session.inputs) or (job.manifest.code and job.manifest.code.preprocess):
-        return False
-    fields = _fields(dataset)
-    return fields is not None and {spec.name for spec in session.inputs} <= set(fields)
-
-
-def _fields(dataset: Dataset) -> tuple[str, ...] | None:
-    """The names of a sample's parts; None where it is a single array, or where there is no sample."""
-    value = dataset.read(0).value if len(dataset) else None
-    return value.dtype.names if isinstance(value, np.ndarray | np.void) else None
-
-
-def _prepare_several(job: Job, session: Session) -> Callable[[Sample], Array]:
-    """A record of inputs, each prepared as the manifest declares for it."""
-    specs = [
-        _named(session.inputs, declared.name, "input", place) for place, declared in enumerate(job.manifest.inputs)
-    ]
-    steps = {
-        spec.name: build_prepare(declared, spec) for declared, spec in zip(job.manifest.inputs, specs, strict=True)
-    }
-
-    def prepare(sample: Sample) -> Array:
-        ready = {name: step(np.asarray(sample.value[name])) for name, step in steps.items()}
-        record = np.empty((), np.dtype([(name, value.dtype, value.shape) for name, value in ready.items()]))
-        for name, value in ready.items():
-            record[name] = value
-        return record
-
-    return prepare
 
 
 def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> JudgedOutput:
@@ -270,7 +267,7 @@ def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> JudgedO
     # A second time would drop classes, or weaken probabilities.
     if session.postprocessed and place == 0:
         output = output.model_copy(update={"name": None, "postprocess": (), "scores": "probabilities"})
-    tensor = _named(session.outputs, output.name, "output", place)
+    tensor = named_tensor(session.outputs, output.name, "output", place)
     if output.labels_file:
         labels = labels_of(output, job.entry.folder)
         output = output.model_copy(update={"labels": labels, "labels_file": None})
@@ -278,9 +275,11 @@ def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> JudgedO
         order = class_order(job, dataset)
         output = in_data_order(output, order)
         lookup = partial(find_outputs, output.labels, dataset=dataset) if order.lookup else None
-        return JudgedOutput(tensor, output.task, _scores(job, session, output, tensor, dataset, lookup), output.pooling)
+        read = _scores(job, session, output, tensor, dataset, lookup)
+        return JudgedOutput(tensor, output.task, read, output.pooling, batch_axis=output.batch_axis)
     # The classes of the data are those of the main output.
-    return JudgedOutput(tensor, output.task, build_scores(output, tensor, discrete=_discrete(output)), output.pooling)
+    read = build_scores(output, tensor, discrete=_discrete(output))
+    return JudgedOutput(tensor, output.task, read, output.pooling, batch_axis=output.batch_axis)
 
 
 def _judged_by_parts(job: Job, session: Session, place: int, dataset: Dataset) -> JudgedOutput:
@@ -306,7 +305,14 @@ def _judged_by_parts(job: Job, session: Session, place: int, dataset: Dataset) -
         translation=None if about is None else class_translation(output, about),
     )
     first = next(iter(tensors.values()))
-    return JudgedOutput(first, output.task, plain_numbers(first), parts=tensors, read_parts=task.reader(setup))
+    return JudgedOutput(
+        first,
+        output.task,
+        plain_numbers(first),
+        parts=tensors,
+        read_parts=task.reader(setup),
+        batch_axis=output.batch_axis,
+    )
 
 
 def _parts(output: Output, task: Task, session: Session, place: int) -> dict[str, TensorSpec]:
@@ -315,7 +321,7 @@ def _parts(output: Output, task: Task, session: Session, place: int) -> dict[str
     if output.parts is None and sum(roles.values()) == 1:
         # One tensor is all that it needs.
         needed = next(role for role, required in roles.items() if required)
-        return {needed: _named(session.outputs, output.name, "output", place)}
+        return {needed: named_tensor(session.outputs, output.name, "output", place)}
     if output.parts is None:
         raise ManifestError(
             f"The task {output.task} reads several tensors, but the manifest does not say which is which.",
@@ -326,7 +332,9 @@ def _parts(output: Output, task: Task, session: Session, place: int) -> dict[str
     if missing := [role for role, required in roles.items() if required and role not in output.parts]:
         raise ManifestError(f"The manifest names no tensor for the part {missing[0]!r} of task {output.task}.")
     return {
-        role: _named(session.outputs, output.parts[role], "output", place) for role in roles if role in output.parts
+        role: named_tensor(session.outputs, output.parts[role], "output", place)
+        for role in roles
+        if role in output.parts
     }
 
 
@@ -366,16 +374,3 @@ def _discrete(output: Output) -> bool:
 def _isolated(session: Session) -> IsolatedSession:
     assert isinstance(session, IsolatedSession), "code from a manifest runs in a process of its own"
     return session
-
-
-def _named(specs: tuple[TensorSpec, ...], name: str | None, kind: str, place: int) -> TensorSpec:
-    if name is None and place < len(specs):
-        return specs[place]
-    if name is None:
-        raise ManifestError(f"The manifest declares {place + 1} {kind}s, but the model has {len(specs)}.")
-    for spec in specs:
-        if spec.name == name:
-            return spec
-    raise ManifestError(
-        f"The manifest names the {kind} {name!r}, but the model has {', '.join(spec.name for spec in specs)}."
-    )

@@ -18,6 +18,7 @@ from zoolens.inventory.datasets.classes import NAMES, check_labels, class_indice
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
 from zoolens.inventory.datasets.encoded_images import EncodedImages, keeps_gray
 from zoolens.inventory.datasets.images import OTHER_SUFFIXES, SUFFIXES
+from zoolens.inventory.datasets.judged_samples import JudgedSamples, read_text_table
 from zoolens.inventory.datasets.labelled_files import Entry, Kinds, file_digest, files_under, readable, table_rows
 from zoolens.inventory.datasets.several_labels import SeveralLabels, read_label_table
 
@@ -87,6 +88,7 @@ def open_image_folder(
     classes: str | None = None,
     gray: str = "rgb",
     present: str | None = None,
+    text: str | None = None,
 ) -> Dataset:
     """Class sub-folders, or a folder with labels.csv (columns file and label).
 
@@ -94,11 +96,19 @@ def open_image_folder(
     gray: "rgb" makes grey images RGB, "keep" leaves them with one channel.
     present: instead of labels, a CSV file with the column file and one for each label, for task: multilabel. A cell is
     1 where the label applies, 0 where it does not, and empty where nobody said.
+    text: instead of labels, a table in the folder with the columns file and text (.csv, .tsv, .jsonl; or a .txt whose
+    lines are a file, a tab and its text), for task: text-recognition.
     """
     folder = Path(location).expanduser()
     if not folder.is_dir():
         raise DatasetError(f"There is no folder {folder}.", hint="Give a folder of images.")
     keep_gray = keeps_gray(gray)
+    if sum(option is not None for option in (labels, present, text)) > 1:
+        raise DatasetError("Give one of labels, present and text: a sample is judged in one way.")
+    if text is not None:
+        entries, truths = read_text_table(folder, text)
+        name = readable(folder.resolve().name)
+        return JudgedSamples(ImageFolder(entries, name=name, classes=None, keep_gray=keep_gray), truths)
     if present is not None:
         return _with_several_labels(folder, present, keep_gray=keep_gray)
     names = class_names(classes, folder, NAMES)

@@ -20,6 +20,7 @@ from zoolens.base.safety.untrusted import data_offset, open_archive, open_entry
 from zoolens.inventory.datasets.arrays import MAX_UNPACKED, ArrayDataset, ValueDataset
 from zoolens.inventory.datasets.classes import are_whole, check_labels, choose_part, class_indices, class_names
 from zoolens.inventory.datasets.dataset import NO_LABELS, UNLABELLED, Dataset
+from zoolens.inventory.datasets.judged_samples import JudgedSamples, true_texts
 from zoolens.inventory.datasets.several_labels import SeveralLabels, checked_present
 from zoolens.inventory.runtimes.runtime import shape_text
 
@@ -43,7 +44,8 @@ def open_npz(
     the data are unlabelled, and so are data opened with y=none. Several names for x, with commas between them, are
     for a model with several inputs of these names.
 
-    value: the array of true numbers, one or several for each sample, for task: regression; there are no labels then.
+    value: the array of true numbers, one or several for each sample, for task: regression; or of true texts, for task:
+    text-recognition. There are no labels then.
     present: the array of 0 and 1, samples × labels (−1: nobody said), for task: multilabel.
     layout: NCHW, NHWC, or auto: uint8 arrays whose second axis is 1 or 3 and whose last is not are NCHW.
     classes: a file with class names, or the names with commas between them.
@@ -81,6 +83,8 @@ def open_npz(
     if sum(option is not None for option in (value, present, None if y == NO_LABELS else y)) > 1:
         raise DatasetError("Give one of y, value and present: a sample is judged in one way.")
     if value is not None:
+        if truth.dtype.kind == "U":
+            return _with_texts(values, truth, path)
         return ValueDataset(values, truth, name=path.stem)
     names = class_names(classes, path.parent)
     if present is not None:
@@ -91,6 +95,13 @@ def open_npz(
     dataset.alphabetical = names is None and known is not None
     check_labels(dataset.name, dataset.labels().tolist(), dataset.classes)
     return dataset
+
+
+def _with_texts(values: NDArray[Any], texts: NDArray[Any], path: Path) -> Dataset:
+    if texts.shape != (len(values),):
+        raise DatasetError(f"The true texts in {path} have the shape {texts.shape}, not one for each sample.")
+    plain = ArrayDataset(values, np.full(len(values), UNLABELLED), name=path.stem)
+    return JudgedSamples(plain, true_texts(texts.tolist(), str(path)))
 
 
 def _records(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:

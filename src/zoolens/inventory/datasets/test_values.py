@@ -31,7 +31,7 @@ def test_numbers_are_the_truth_where_it_is_said(tmp_path):
     [
         (np.array([1.0, 2, 3]), "4 inputs but 3 true values"),
         (np.array([1.0, np.nan, 3, 4]), "A true value of dataset a is NaN or infinite"),
-        (np.array(["a", "b", "c", "d"]), "are <U1, not numbers"),
+        (np.array([b"a", b"b", b"c", b"d"]), r"are \|S1, not numbers"),
     ],
 )
 def test_what_are_no_true_numbers_is_refused(tmp_path, y, sentence):

@@ -114,7 +114,7 @@ class TextDataset(Dataset):
         if self._truths is not None:
             digest.update(f"truths {self._truths.kind};".encode())
             for truth in self._truths.of:
-                _add_truth(digest, truth)
+                add_truth(digest, truth)
         for own in self._ids or ():
             _add_text(digest, own)
         return digest.hexdigest()
@@ -136,7 +136,8 @@ def _add_text(digest: Any, text: str) -> None:
     digest.update(f"{len(content)};".encode() + content)
 
 
-def _add_truth(digest: Any, truth: Truth | None) -> None:
+def add_truth(digest: Any, truth: Truth | None) -> None:
+    """Adds what is right of one sample to a digest."""
     if truth is None:
         digest.update(b"none;")
         return

@@ -117,16 +117,18 @@ def fingerprint_of_dump(manifest: Mapping[str, Any], asset: Mapping[str, Any], d
     asset_part = {name: asset.get(name) for name in ("format", "architecture")}
     manifest_part = {name: manifest.get(name) for name in ("inputs", "outputs", "code")}
     # Models measured before keep their runs.
-    came_later: dict[str, list[tuple[str, str | None]]] = {
-        "inputs": [("decoder", DEFAULT_DECODER), ("tokenizer", None), ("sound", None)],
-        "outputs": [("parts", None)],
+    came_later: dict[str, list[tuple[str, Any]]] = {
+        "inputs": [("decoder", DEFAULT_DECODER), ("tokenizer", None), ("sound", None), ("value", None), ("size", None)],
+        "outputs": [("parts", None), ("batch_axis", 0)],
     }
     for place, defaults in came_later.items():
         manifest_part[place] = [
             {name: value for name, value in declared.items() if (name, value) not in defaults}
             for declared in manifest_part[place] or ()
         ]
-    manifest_part["inputs"] = [_as_before_words(declared) for declared in manifest_part["inputs"] or ()]
+    manifest_part["inputs"] = [
+        _as_before_rounding(_as_before_words(declared)) for declared in manifest_part["inputs"] or ()
+    ]
     text = json.dumps({"files": digests, **asset_part, **manifest_part}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -139,6 +141,15 @@ def _as_before_words(declared: Mapping[str, Any]) -> Mapping[str, Any]:
     kept = {name: value for name, value in tokenizer.items() if (name, value) not in (("words", None), ("pair", None))}
     tensors = {name: value for name, value in kept["tensors"].items() if (name, value) != ("shape_ids", None)}
     return {**declared, "tokenizer": {**kept, "tensors": tensors}}
+
+
+def _as_before_rounding(declared: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A declared input whose letterbox rounds as letterboxes did before they could say how."""
+    steps = [
+        {name: value for name, value in step.items() if (name, value) != ("rounding", None)}
+        for step in declared.get("preprocess") or ()
+    ]
+    return {**declared, "preprocess": steps} if steps else declared
 
 
 def _file_presence(file: AssetFile, folder: Path | None) -> Presence:

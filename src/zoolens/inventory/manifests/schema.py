@@ -13,15 +13,15 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from zoolens.base import plugins
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
 from zoolens.inventory.manifests.schema_boxes import check_box_steps
+from zoolens.inventory.manifests.schema_inputs import SizeOf, check_given, check_inputs, check_sound, check_text
 from zoolens.inventory.manifests.schema_masks import check_mask_steps
 from zoolens.inventory.manifests.schema_sound import MAX_SAMPLES as MAX_SOUND
-from zoolens.inventory.manifests.schema_sound import SOUND_STEPS, Sound
+from zoolens.inventory.manifests.schema_sound import Sound
 from zoolens.inventory.manifests.schema_steps import (
     Divide,
     DropLeading,
     L2Normalize,
     Linear,
-    Normalize,
     OutputStep,
     Pool,
     Select,
@@ -62,6 +62,7 @@ TASKS = (
     "regression",
     "token-classification",
     "question-answering",
+    "text-recognition",
     "other",
 )
 
@@ -69,9 +70,14 @@ Decoder = Literal["pillow", "opencv", "tensorflow"]
 DEFAULT_DECODER: Decoder = "pillow"
 
 # What a sample is, for sentences.
-MODALITIES = {"image": "an image", "array": "an array", "text": "a text", "sound": "a sound"}
-
-TOKEN_TYPES = ("int64", "int32", "float32")
+MODALITIES = {
+    "image": "an image",
+    "array": "an array",
+    "text": "a text",
+    "sound": "a sound",
+    "constant": "a constant",
+    "size": "the size of an image",
+}
 
 DType = Literal[
     "float32", "float16", "float64", "bfloat16", "uint8", "int8", "int16", "int32", "int64", "bool", "string"
@@ -99,9 +105,10 @@ class Input(Part):
     own scale and zero point."""
 
     name: str | None = Field(default=None, description="Tensor name; may be left out for a single input.")
-    modality: Literal["image", "array", "text", "sound"] = Field(
+    modality: Literal["image", "array", "text", "sound", "constant", "size"] = Field(
         default="image",
-        description="A text fills all inputs of the model, as `tokenizer` says; a sound likewise, as `sound` says.",
+        description="A text fills all inputs of the model, as `tokenizer` says; a sound likewise, as `sound` says. "
+        "constant and size are for inputs beside that of the sample: see `value` and `size`.",
     )
     shape: tuple[int | None, ...] = Field(description="With the batch axis; null is a free dimension.")
     layout: Literal["NCHW", "NHWC", "NHW", "NC"] = "NCHW"
@@ -115,6 +122,14 @@ class Input(Part):
     preprocess: tuple[Step, ...] = ()
     tokenizer: Tokenizer | None = None
     sound: Sound | None = None
+    value: float | tuple[float, ...] | None = Field(
+        default=None, description="Of modality: constant: one number for all elements, or all of them in order."
+    )
+    size: SizeOf | None = Field(
+        default=None,
+        description="Of modality: size: height and width (hw), or width and height (wh), of the image, of what it is "
+        "resized to (content), or the factors between the two (scale).",
+    )
 
     @field_validator("shape")
     @classmethod
@@ -138,34 +153,10 @@ class Input(Part):
         return self
 
     @model_validator(mode="after")
-    def _tokenizer_fits(self) -> Self:
-        if (self.modality == "text") != (self.tokenizer is not None):
-            raise ValueError("modality: text and a tokenizer belong together")
-        if self.tokenizer is None:
-            return self
-        if len(self.shape) != 2:
-            raise ValueError("the shape of a text is [batch, tokens]")
-        if self.preprocess:
-            raise ValueError("a text has no preprocess steps: its tokenizer does all of it")
-        if self.dtype not in TOKEN_TYPES:
-            raise ValueError(f"the numbers of tokens are {', '.join(TOKEN_TYPES)}, not {self.dtype}; say dtype: int64")
-        length = self.shape[1]
-        if length is not None and (length, "max_length") != (self.tokenizer.max_length, self.tokenizer.padding):
-            raise ValueError(
-                f"every text has {length} tokens by shape: say max_length: {length} and padding: max_length"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _sound_fits(self) -> Self:
-        if (self.modality == "sound") != (self.sound is not None):
-            raise ValueError("modality: sound and the part sound, with its rate, belong together")
-        known = (*SOUND_STEPS, Normalize) if self.sound is not None else None
-        for step in self.preprocess:
-            if known is not None and not isinstance(step, known):
-                raise ValueError(f"{step.op} is a step for images, not for sounds")
-            if known is None and isinstance(step, SOUND_STEPS):
-                raise ValueError(f"{step.op} is a step for sounds: say modality: sound")
+    def _sample_fits(self) -> Self:
+        check_text(self.modality, self.tokenizer, self.shape, self.dtype, self.preprocess)
+        check_sound(self.modality, self.sound, self.preprocess)
+        check_given(self.modality, self.value, self.size, self.shape, self.preprocess)
         return self
 
     @property
@@ -178,6 +169,9 @@ class Output(Part):
     parts: dict[str, str] | None = Field(
         default=None,
         description="Tensor names by what each holds, of a task that reads several: boxes, scores, classes.",
+    )
+    batch_axis: int = Field(
+        default=0, ge=0, le=7, description="Which axis of its tensors counts the inputs: 1 of [steps, batch, symbols]."
     )
     task: str = Field(
         default="classification",
@@ -348,6 +342,11 @@ class Manifest(Part):
                     f"output {unnamed[0] + 1} has no name: beside an output with parts, its place does not tell which "
                     "tensor it is"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _inputs_fit(self) -> Self:
+        check_inputs([spec.modality for spec in self.inputs])
         return self
 
     @model_validator(mode="after")

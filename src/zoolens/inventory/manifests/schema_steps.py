@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
-from zoolens.inventory.manifests.schema_boxes import Letterbox, ReadBoxes, SsdAnchors, Suppress, YoloxGrid
+from zoolens.inventory.manifests.schema_boxes import EncodedBoxes, Letterbox, ReadBoxes, Suppress
 from zoolens.inventory.manifests.schema_masks import Masks, Threshold
 from zoolens.inventory.manifests.schema_sound import LogMel, Mfcc, ScaleWaveform, Standardize
 from zoolens.inventory.manifests.schema_texts import TextStep
@@ -36,6 +36,29 @@ class Resize(Part):
         extents = (value,) if isinstance(value, int) else value
         if any(not 1 <= extent <= MAX_EXTENT for extent in extents):
             raise ValueError(f"a side must lie between 1 and {MAX_EXTENT}")
+        return value
+
+
+class ResizeHeight(Part):
+    """Resize to one height, as readers of text lines want it: the width keeps the aspect ratio within limits.
+
+    A narrower image is filled up on the right, a wider one is squeezed. Unless both limits are equal, images differ in
+    width and are run one at a time."""
+
+    op: Literal["resize_height"]
+    height: int = Field(ge=1, le=MAX_EXTENT)
+    width: tuple[int, int] = Field(description="The least and the largest width.")
+    fill: float = Field(default=0, ge=0, le=255, description="Value of the pixels on the right.")
+    method: Literal["nearest", "bilinear", "bicubic", "lanczos", "area"] = "bilinear"
+    library: Literal["pil", "torchvision", "tensorflow", "opencv"] = Field(
+        default="pil", description="Whose resizing semantics; PaddleOCR uses opencv."
+    )
+
+    @field_validator("width")
+    @classmethod
+    def _ordered(cls, value: tuple[int, int]) -> tuple[int, int]:
+        if not 1 <= value[0] <= value[1] <= MAX_EXTENT:
+            raise ValueError(f"width is the least and the largest one, between 1 and {MAX_EXTENT}")
         return value
 
 
@@ -68,7 +91,7 @@ class Normalize(Part):
 
 
 Step = Annotated[
-    Resize | CenterCrop | Letterbox | Normalize | ScaleWaveform | LogMel | Mfcc | Standardize,
+    Resize | ResizeHeight | CenterCrop | Letterbox | Normalize | ScaleWaveform | LogMel | Mfcc | Standardize,
     Field(discriminator="op"),
 ]
 
@@ -131,7 +154,7 @@ class Linear(Part):
         return value
 
 
-BoxStep = SsdAnchors | YoloxGrid | ReadBoxes | Suppress
+BoxStep = EncodedBoxes | ReadBoxes | Suppress
 OutputStep = Annotated[
     Softmax | Select | DropLeading | Divide | Pool | L2Normalize | Linear | BoxStep | Masks | Threshold | TextStep,
     Field(discriminator="op"),

@@ -1,4 +1,4 @@
-"""The steps of a manifest that turn numbers of tokens into tags of words, or into a span that answers a question."""
+"""The steps of a manifest that turn numbers of tokens into tags of words or an answer, and symbols into a text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from zoolens.inventory.manifests.part import MAX_EXTENT, Part
 
 TAGGING: Final = "token-classification"
 ANSWERING: Final = "question-answering"
+RECOGNISING: Final = "text-recognition"
 _MOST_TAGS: Final = 1000
 
 
@@ -53,12 +54,45 @@ class AnswerSpan(Part):
     )
 
 
-TextStep = Viterbi | Subwords | AnswerSpan
+class CtcDecode(Part):
+    """Greedy CTC decoding: the best symbol of each step, of which repeats count once and blanks are left out."""
+
+    op: Literal["ctc"]
+    blank: int = Field(
+        default=0, ge=-1, le=MAX_EXTENT, description="Place of the blank among the symbols of the tensor; -1: the last."
+    )
+    layout: Literal["NTC", "NCT"] = Field(
+        default="NTC", description="Axes of the tensor: inputs, steps and symbols. Of TNC, say batch_axis: 1."
+    )
+    alphabet: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_EXTENT,
+        description="The characters in the tensor's order, without the blank; instead of labels or labels_file.",
+    )
+    use_space_char: bool = Field(
+        default=False, description="A space follows the labels as a symbol of its own, as in PaddleOCR."
+    )
+    word_delimiter: str | None = Field(default=None, description="The symbol that stands for a space, such as '|'.")
+    skip: tuple[str, ...] = Field(default=(), description="Symbols that no text has, such as <s> and <unk>.")
+    case: Literal["keep", "lower", "upper"] = Field(
+        default="keep", description="What is done to the letters of an answer before it is kept."
+    )
+    beam: int = Field(default=1, description="Only 1: the best symbol of each step.")
+
+    @model_validator(mode="after")
+    def _greedy(self) -> Self:
+        if self.beam != 1:
+            raise ValueError("prefix beam search is not done: leave beam out for greedy decoding")
+        return self
+
+
+TextStep = Viterbi | Subwords | AnswerSpan | CtcDecode
+_OWNERS: Final = {"viterbi": TAGGING, "subwords": TAGGING, "span": ANSWERING, "ctc": RECOGNISING}
 
 
 def check_text_steps(task: str, steps: Sequence[object]) -> None:
     """ValueError where a step belongs to another task."""
     for step in steps:
-        owner = ANSWERING if isinstance(step, AnswerSpan) else TAGGING
-        if isinstance(step, TextStep) and task != owner:
-            raise ValueError(f"{step.op} is for task: {owner}, not for task: {task}")
+        if isinstance(step, TextStep) and task != _OWNERS[step.op]:
+            raise ValueError(f"{step.op} is for task: {_OWNERS[step.op]}, not for task: {task}")

@@ -55,7 +55,9 @@ class PrepareArray(Prepare):
             self._factor, self._offset = quantised(tensor, self._factor, self._offset)
         self._untouched = bool((self._factor == 1).all() and (self._offset == 0).all())
         self._wanted = spec.shape[1:]
-        self._dtype = number_type(tensor)
+        self._dtype = number_type(tensor, flags=True)
+        if self._dtype.kind == "b" and not self._untouched:
+            raise ManifestError(f"Input {tensor.name!r} takes true and false, which no step can normalise.")
         self._name = tensor.name
 
     def __call__(self, value: Array) -> Array:
@@ -70,17 +72,18 @@ class PrepareArray(Prepare):
             return real
         if self._untouched and self._dtype.kind != "f":
             self._check_whole(real)
-        return cast_to(real, self._dtype)
+        return real != 0 if self._dtype.kind == "b" else cast_to(real, self._dtype)
 
     def _check_whole(self, values: Array) -> None:
         """Refuse numbers that an input of integers would change, as long as no declared step makes others."""
-        limits = np.iinfo(self._dtype)
+        limits = None if self._dtype.kind == "b" else np.iinfo(self._dtype)
+        low, high = (0, 1) if limits is None else (limits.min, limits.max)
         whole = values.dtype.kind != "f" or values == np.rint(values)
-        changed = ~((values >= limits.min) & (values <= limits.max) & whole)  # NaN is, too
+        changed = ~((values >= low) & (values <= high) & whole)  # NaN is, too
         if changed.any():
             raise DatasetError(
                 f"The sample holds {values[changed].flat[0]:.6g}, but the input {self._name} takes integers from "
-                f"{limits.min:,} to {limits.max:,}.",
+                f"{low:,} to {high:,}.",
                 hint=f"Write the data as {self._dtype}, or declare a normalize step that makes such numbers of them.",
             )
 
@@ -95,13 +98,13 @@ class PrepareArray(Prepare):
             )
 
 
-def number_type(tensor: TensorSpec) -> np.dtype[Any]:
-    """The type of an input's numbers; inputs of anything else are refused."""
+def number_type(tensor: TensorSpec, *, flags: bool = False) -> np.dtype[Any]:
+    """The type of an input's numbers; inputs of anything else are refused. `flags`: true and false are numbers too."""
     try:
         dtype = np.dtype(tensor.dtype)
     except TypeError as error:
         raise ManifestError(f"Input {tensor.name!r} is {tensor.dtype}, which numpy does not have.") from error
-    if dtype.kind not in "fiu":
+    if dtype.kind not in ("fiub" if flags else "fiu"):
         raise ManifestError(f"Input {tensor.name!r} is {tensor.dtype}; inputs are made as numbers only.")
     return dtype
 

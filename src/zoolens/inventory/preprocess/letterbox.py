@@ -4,13 +4,16 @@
 - `letterbox`: one scale, sides rounded, centred, the odd pixel of padding below and on the right (Ultralytics).
 - `top_left`: one scale, sides truncated, in the top left corner (DeepLab's demo).
 
+A manifest may declare another rounding of the sides for either.
+
 Sides are rounded to whole pixels, so the two axes of a letterbox scale slightly differently. The way back divides by
 each axis' own scale, which undoes exactly what was done to the pixels; Ultralytics divides both by the unrounded one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +28,7 @@ from zoolens.inventory.preprocess.resize import resize, target_size
 
 Size = tuple[int, int]  # height and width
 FITS: Final = ("stretch", "letterbox", "top_left")
+_ROUNDINGS: Final[dict[str, Callable[[float], int]]] = {"round": round, "floor": math.floor, "ceil": math.ceil}
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,8 @@ class Framing:
         return slice(top, top + height), slice(left, left + width)
 
 
-def framing(fit: str, image: Size, canvas: Size) -> Framing:
-    """Where an image of this size lies on the canvas."""
+def framing(fit: str, image: Size, canvas: Size, rounding: str | None = None) -> Framing:
+    """Where an image of this size lies on the canvas. `rounding`: of its sides there; None: that of the fit."""
     if fit not in FITS:
         raise ManifestError(f"There is no fit {fit!r} of an image.", hint=f"Known: {', '.join(FITS)}.")
     if min(*image, *canvas) < 1:
@@ -52,8 +56,9 @@ def framing(fit: str, image: Size, canvas: Size) -> Framing:
     if fit == "stretch":
         return Framing(image, canvas, canvas, (0, 0))
     scale = min(canvas[0] / image[0], canvas[1] / image[1])
-    shrink = round if fit == "letterbox" else int
-    content = (shrink(image[0] * scale), shrink(image[1] * scale))
+    shrink = _ROUNDINGS[rounding or ("round" if fit == "letterbox" else "floor")]
+    # The side that decides the scale may come out a hair above the canvas, and ceil would make a pixel of it.
+    content = (min(shrink(image[0] * scale), canvas[0]), min(shrink(image[1] * scale), canvas[1]))
     if min(content) < 1:
         raise DatasetError(
             f"An image of {image[1]} × {image[0]} pixels is too narrow: on {canvas[1]} × {canvas[0]} nothing is left."
@@ -79,7 +84,7 @@ def declared_framing(steps: Sequence[Step], image: Size) -> Framing:
         )
     if isinstance(first, Resize):
         return framing("stretch", image, target_size(*image, first.size))
-    return framing(first.fit, image, first.size)
+    return framing(first.fit, image, first.size, first.rounding)
 
 
 def place_image(pixels: NDArray[Any], frame: Framing, fill: float, method: str, library: str) -> NDArray[Any]:

@@ -22,6 +22,7 @@ from zoolens.inventory.manifests.schema_steps import (
     Select,
     Softmax,
 )
+from zoolens.inventory.manifests.schema_texts import RECOGNISING
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 
 Array = NDArray[Any]
@@ -123,15 +124,25 @@ def labels_of(output: Output, folder: Path | None) -> tuple[str, ...] | None:
             f"The labels file {output.labels_file!r} lies outside the manifest's folder.", hint="Move it beside."
         )
     try:
-        lines = read_text(path, MAX_LABEL_BYTES).splitlines()
+        content = read_text(path, MAX_LABEL_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ManifestError(
             f"The labels file {path} cannot be read: {reason}.", hint="It has one class name per line."
         ) from error
+    if output.task == RECOGNISING:
+        return _symbols(content)
+    lines = content.splitlines()
     while lines and not lines[-1].strip():
         lines.pop()
     return tuple(line.strip() for line in lines)
+
+
+def _symbols(content: str) -> tuple[str, ...]:
+    """Symbols of a text, one a line. A space is one of them, also at the end; so are signs at which Python, and no
+    editor, begins a line."""
+    lines = content.split("\n")
+    return tuple(lines[:-1] if lines[-1] == "" else lines)
 
 
 def relocated_manifest(manifest: Manifest, source: Path, target: Path) -> Manifest:

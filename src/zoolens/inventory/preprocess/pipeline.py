@@ -17,7 +17,7 @@ from PIL import Image
 from zoolens.base.errors import DatasetError, ManifestError
 from zoolens.inventory.manifests.schema import Input
 from zoolens.inventory.manifests.schema_boxes import Letterbox
-from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, Step
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, ResizeHeight, Step
 from zoolens.inventory.preprocess.array_inputs import Prepare, PrepareArray, number_type, refuse_text
 from zoolens.inventory.preprocess.letterbox import Framing, Size, declared_framing, framing, place_image
 from zoolens.inventory.preprocess.normalisation import (
@@ -32,6 +32,7 @@ from zoolens.inventory.preprocess.normalisation import (
 )
 from zoolens.inventory.preprocess.resize import PIL_METHODS, check_resize, resize, target_size
 from zoolens.inventory.preprocess.sound_inputs import PrepareSound
+from zoolens.inventory.preprocess.text_lines import place_line
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 
 Array = NDArray[Any]
@@ -62,6 +63,8 @@ class _PrepareImage(Prepare):
         # swapping red and blue costs least at the very end, but a normalisation must find the channels in place
         bgr = spec.color == "BGR"
         self._swap_first = bgr and any(isinstance(step, Normalize) for step in self._shaping)
+        last = next((step for step in reversed(self._shaping) if not isinstance(step, Normalize)), None)
+        self.uneven = isinstance(last, ResizeHeight) and last.width[0] < last.width[1]
         first = self._shaping[0] if self._shaping else None
         by_pil = first if isinstance(first, Resize) and first.library == "pil" else None
         self._gray_resize = by_pil if spec.color == "gray" else None
@@ -202,7 +205,7 @@ def _check(spec: Input) -> None:
     for step in spec.preprocess:
         if isinstance(step, Resize):
             check_resize(step.method, step.library, step.antialias)
-        if isinstance(step, Letterbox):
+        if isinstance(step, Letterbox | ResizeHeight):
             check_resize(step.method, step.library, None)
         if isinstance(step, Normalize):
             per_channel(step.mean, channels), per_channel(step.std, channels)
@@ -247,8 +250,10 @@ def _apply(step: Step, image: Array) -> Array:
     if isinstance(step, CenterCrop):
         return center_crop(image, step)
     if isinstance(step, Letterbox):
-        frame = framing(step.fit, (image.shape[0], image.shape[1]), step.size)
+        frame = framing(step.fit, (image.shape[0], image.shape[1]), step.size, step.rounding)
         return place_image(image, frame, step.fill, step.method, step.library)
+    if isinstance(step, ResizeHeight):
+        return place_line(image, step)
     assert isinstance(step, Normalize)  # the schema keeps the steps of sounds out
     return normalized(step, image)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ManifestError, ModelError
 from zoolens.inventory.manifests.schema_sound import Sound
+from zoolens.inventory.preprocess.given_inputs import constant_values
 from zoolens.inventory.preprocess.outputs import plain_numbers
 from zoolens.inventory.runtimes.runtime import Session, TensorSpec, shape_text
 
@@ -33,7 +34,7 @@ class SoundFeeds:
         self.windowed = sound.windows is not None
         self._join = sound.windows.join if sound.windows is not None else None
         self._source = source
-        self._constants = {name: _constant(known[name], value) for name, value in sound.constants.items()}
+        self._constants = {name: constant_values(known[name], value) for name, value in sound.constants.items()}
         self._states = {name: _first_state(known[name], carried.shape) for name, carried in sound.carry.items()}
         self._carried = {name: carried.output for name, carried in sound.carry.items()}
         self._read = {spec.name: plain_numbers(spec) for spec in outputs if spec.name not in self._carried.values()}
@@ -122,17 +123,3 @@ def _first_state(spec: TensorSpec, declared: tuple[int, ...] | None) -> Array:
             hint="Declare its shape under carry.",
         )
     return np.zeros(shape, np.dtype(spec.dtype))
-
-
-def _constant(spec: TensorSpec, value: float | tuple[float, ...]) -> Array:
-    dtype = np.dtype(spec.dtype)
-    wide = np.asarray(value, np.float64)
-    held = wide.astype(dtype)
-    if dtype.kind in "iu" and not (held == wide).all():
-        raise ManifestError(f"The input {spec.name} takes {spec.dtype}, which {value} is not.")
-    shape = tuple(1 if extent is None else extent for extent in spec.shape)
-    if held.size not in (1, int(np.prod(shape))):
-        raise ManifestError(
-            f"The input {spec.name} takes {shape_text(spec.shape)}, but its constant has {held.size} numbers."
-        )
-    return np.array(np.broadcast_to(held.reshape(() if held.size == 1 else shape), shape))

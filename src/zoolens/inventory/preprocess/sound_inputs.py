@@ -73,7 +73,9 @@ class PrepareSound(Prepare):
     def __init__(self, spec: Input, tensor: TensorSpec) -> None:
         assert spec.sound is not None  # the schema sees to it
         self._sound = spec.sound
-        self.uneven = spec.sound.windows is not None
+        # Without a declared length, a model that takes any number of samples gets each sound as it is.
+        whole = spec.sound.windows is None and spec.sound.length is None and None in spec.shape[1:]
+        self.uneven = spec.sound.windows is not None or whole
         self._steps, normalizing = split_steps(spec.preprocess)
         self._wanted = spec.shape[1:]
         self._finish = PrepareArray(spec.model_copy(update={"preprocess": normalizing}), tensor)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import DatasetError, ManifestError, ModelError
 from zoolens.inventory.datasets.text_dataset import TextPair, Value, Words
-from zoolens.inventory.manifests.schema import TOKEN_TYPES, Input
+from zoolens.inventory.manifests.schema import Input
+from zoolens.inventory.manifests.schema_inputs import TOKEN_TYPES
 from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.preprocess.array_inputs import Prepare
 from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer, TokenPlaces, Tokens, token_places

@@ -172,6 +172,7 @@ BUILT_IN: Final = {
     "regression": "zoolens.inventory.tasks.regression:Regression",
     "token-classification": "zoolens.inventory.tasks.token_classification:TokenClassification",
     "question-answering": "zoolens.inventory.tasks.question_answering:QuestionAnswering",
+    "text-recognition": "zoolens.inventory.tasks.text_recognition:TextRecognition",
     "other": "zoolens.inventory.tasks.vectors:Vectors",
     "segmentation": "zoolens.inventory.tasks.segmentation:Segmentation",
     "voice-activity": "zoolens.inventory.tasks.voice_activity:VoiceActivity",

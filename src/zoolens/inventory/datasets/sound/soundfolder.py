@@ -17,6 +17,7 @@ from zoolens.base.errors import DatasetError
 from zoolens.base.safety.untrusted import is_file, read_bytes
 from zoolens.inventory.datasets.classes import NAMES, check_labels, class_indices, class_names
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
+from zoolens.inventory.datasets.judged_samples import JudgedSamples, read_text_table
 from zoolens.inventory.datasets.labelled_files import Kinds, file_digest, files_under, readable, table_rows
 from zoolens.inventory.datasets.sound.decoding import SUFFIXES, decode_sound
 from zoolens.inventory.datasets.sound.rttm import Intervals, read_rttm
@@ -121,20 +122,24 @@ def open_sounds(
     classes: str | None = None,
     rttm: str | None = None,
     active: str | None = None,
-) -> SoundFolder:
+    text: str | None = None,
+) -> Dataset:
     """A folder with one sub-folder per class, or one file.
 
     labels: a CSV file with the columns file and label (labels.csv is found by itself). pattern: where the class stands
     in the name of a file, as {label}_*. classes: a file with class names, or the names with commas between them.
     rttm: "beside", or an RTTM file in the folder that has the times of all recordings. active: the classes in which
     somebody speaks at some moment, with commas between them; for voice activity without times.
+    text: a table in the folder with the columns file and text, of what is said, for task: text-recognition.
     """
     place = Path(location).expanduser()
     folder = place.parent if is_file(place) else place
     if not folder.is_dir():
         raise DatasetError(f"There is no folder {folder}.", hint="Give a folder of sounds.")
-    if sum(option is not None for option in (labels, pattern, rttm)) > 1:
-        raise DatasetError("labels, pattern and rttm each say what is right.", hint="Give one of them.")
+    if sum(option is not None for option in (labels, pattern, rttm, text)) > 1:
+        raise DatasetError("labels, pattern, rttm and text each say what is right.", hint="Give one of them.")
+    if text is not None:
+        return _with_texts(folder, text)
     left_out: Counter[str] = Counter()
     entries = list(_entries(folder, place, labels, pattern, rttm, left_out))
     if not entries:
@@ -151,6 +156,13 @@ def open_sounds(
     dataset = SoundFolder(entries, numbers, name=name, classes=known, notes=notes)
     dataset.alphabetical = names is None and known is not None
     return dataset
+
+
+def _with_texts(folder: Path, table: str) -> Dataset:
+    listed, truths = read_text_table(folder, table)
+    entries = [SoundEntry(entry.id, entry.path) for entry in listed]
+    name = readable(folder.resolve().name)
+    return JudgedSamples(SoundFolder(entries, [UNLABELLED] * len(entries), name=name), truths)
 
 
 def sounds_under(folder: Path, left_out: Counter[str] | None = None) -> Iterator[Path]:

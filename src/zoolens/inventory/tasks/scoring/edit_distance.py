@@ -129,3 +129,10 @@ def _without_common_ends(shorter: Symbols, longer: Symbols) -> tuple[Symbols, Sy
 def _common_beginning(a: Symbols, b: Symbols) -> int:
     different = np.flatnonzero(a != b)
     return int(different[0]) if len(different) else len(a)
+
+
+def text_similarity(texts: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
+    """1 − edit distance in characters / characters of the longer text, of each pair; 1 where both are empty."""
+    parts = error_parts(texts, others, "character", "none")
+    longest = np.maximum(parts.length, [len(text) for text in texts])
+    return np.asarray(1 - parts.distance / np.maximum(longest, 1), np.float64)
