@@ -146,11 +146,11 @@ class Detection(Task):
         """F1 of each image at an overlap of 0.5; 1 where nothing is to be found and nothing was."""
         if not answers.truths:
             return np.zeros(len(answers))
-        pairs = zip(detected(answers), _true(answers), strict=True)
+        pairs = zip(detected(answers), true_boxes(answers), strict=True)
         return np.array([_f1(found.above(SEEN), true) for found, true in pairs], np.float64)
 
     def judgement(self, answers: Answers) -> Judgement | None:
-        parts = [match_boxes(found, true) for found, true in zip(detected(answers), _true(answers), strict=True)]
+        parts = [match_boxes(found, true) for found, true in zip(detected(answers), true_boxes(answers), strict=True)]
         accumulator = BoxAccumulator(parts)
         # All metrics and classes are resampled with the same weights, one after the other.
         remembered: dict[bytes, tuple[Floats, Floats]] = {}
@@ -215,7 +215,8 @@ def _image(answers: Answers, place: int) -> Detections:
     return Detections(boxes.reshape(-1, 4).astype(np.float64), classes.astype(np.int64), scores.astype(np.float64))
 
 
-def _true(answers: Answers) -> Iterator[Truths]:
+def true_boxes(answers: Answers) -> Iterator[Truths]:
+    """The true boxes of each image."""
     columns = [answers.truths[name] for name in ("boxes", "classes", "areas", "crowds")]
     for boxes, classes, areas, crowds in zip(*columns, strict=True):
         yield truths(boxes.reshape(-1, 4), classes, np.unique(classes), areas=areas, crowds=crowds != 0)

@@ -18,7 +18,7 @@ from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
 from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.scoring.answer_spans import Version, answer_parts, best_span
-from zoolens.inventory.tasks.task import TOLERANCE, Answers, Column, Floats, Task, column
+from zoolens.inventory.tasks.task import TOLERANCE, TRUTH_KNOWN, Answers, Column, Floats, Task, column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,11 +93,14 @@ class QuestionAnswering(Task):
         texts = column(answers, ANSWER).tolist()
         if references is None:
             return np.zeros(len(texts))
-        return answer_parts(texts, [row.tolist() for row in references], 2).f1
+        found, places = np.zeros(len(texts)), np.flatnonzero(answers.truths[TRUTH_KNOWN])
+        known = [references[place].tolist() for place in places]
+        found[places] = answer_parts([texts[place] for place in places], known, _version(known)).f1
+        return found
 
     def judgement(self, answers: Answers) -> Judgement:
         references = [row.tolist() for row in answers.truths[TEXTS]]
-        version: Version = 1 if all(references) else 2
+        version = _version(references)
         parts = answer_parts(column(answers, ANSWER).tolist(), references, version)
         kinds = {"answerable": parts.answerable, "unanswerable": ~parts.answerable} if version == 2 else {}
         chosen = {name: rows for name, rows in kinds.items() if rows.any()}
@@ -117,6 +120,11 @@ class QuestionAnswering(Task):
 
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
         return {"answer": column(answers, ANSWER)[place]}
+
+
+def _version(references: Sequence[Sequence[str]]) -> Version:
+    """Which of SQuAD's scripts judges these questions: that of 2.0 where some have no answer."""
+    return 1 if all(references) else 2
 
 
 def _rows(tensor: NDArray[Any], role: str) -> NDArray[Any]:
