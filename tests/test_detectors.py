@@ -47,17 +47,21 @@ MANIFEST = {
 
 
 @pytest.fixture
-def images(tmp_path):
-    """Three images of 16 × 8 with a cat at left 2, top 2, width 8, height 4, and a dog as large as the image."""
-    for number in range(3):
+def images(tmp_path, request):
+    """Three images of 16 × 8, or as many as are asked for.
+
+    Each has a cat at left 2, top 2, width 8, height 4, and a dog as large as the image.
+    """
+    count = getattr(request, "param", 3)
+    for number in range(count):
         Image.new("RGB", (16, 8), (number, 9, 9)).save(tmp_path / f"{number}.png")
     boxes = [[2, 2, 8, 4], [0, 0, 16, 8]]
     data = {
-        "images": [{"id": n, "file_name": f"{n}.png", "width": 16, "height": 8} for n in range(3)],
+        "images": [{"id": n, "file_name": f"{n}.png", "width": 16, "height": 8} for n in range(count)],
         "categories": [{"id": 18, "name": "dog"}, {"id": 17, "name": "cat"}],
         "annotations": [
             {"id": 2 * n + k, "image_id": n, "category_id": 17 + k, "bbox": box, "area": box[2] * box[3], "iscrowd": 0}
-            for n in range(3)
+            for n in range(count)
             for k, box in enumerate(boxes)
         ],
     }
@@ -125,6 +129,35 @@ def test_two_detectors_are_compared_by_their_boxes(detect, tmp_path):
     report = equiv(tmp_path / "all.yaml", tmp_path / "best.yaml")
     # One of three boxes is missing in the other: the F1 of either judged by the other.
     assert report.worst.worst.agreement == pytest.approx(2 / 3)
+
+
+def test_a_corrected_list_of_names_is_another_run(detect, tmp_path):
+    """Boxes are kept in the dataset's numbers, which names decide."""
+    names = tmp_path / "names.txt"
+    runs = []
+    for listed in ("cat dog unicorn", "dog cat unicorn", "cat dog unicorn"):
+        names.write_text("\n".join(listed.split()))
+        outcome, found = detect(labels_file="names.txt")
+        assert not outcome.errors
+        runs.append((outcome.run.id, found["ap"]))
+    assert runs[0] == runs[2] != runs[1]
+    assert [precision for _, precision in runs] == [1, 0, 1]
+
+
+def test_numbers_of_classes_that_nobody_named_are_a_guess(detect):
+    outcome, _ = detect(postprocess=[{"op": "boxes", "format": "xyxy", "units": "pixels", "threshold": 0.1}])
+    assert "the model's classes are numbered as those of boxes: 'dog' is 0" in outcome.guessed
+    assert detect(labels=["cat", "dog", "unicorn"])[0].guessed == ()
+
+
+@pytest.mark.parametrize("images", [24], indirect=True)
+def test_a_detector_that_finds_nothing_right_is_suspected(detect):
+    assert detect(labels=["cat", "dog", "unicorn"])[0].warnings == (
+        "its outputs are the same numbers for every one of 24 inputs; check weights, preprocessing and output names",
+    )
+    outcome, found = detect(labels=["dog", "cat", "unicorn"])
+    assert found["ap"] == 0
+    assert "its ap is 0.0 % on 24 inputs, no better than" in outcome.warnings[-1]
 
 
 def test_manifests_in_the_documentation_are_valid():

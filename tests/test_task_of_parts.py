@@ -16,6 +16,7 @@ from zoolens.base.store.store import open_store
 from zoolens.faces.cli.runs import command as runs_command
 from zoolens.findings.comparisons.compare import compare
 from zoolens.findings.comparisons.equivalence import equiv
+from zoolens.findings.comparisons.matrix import agreement_matrix
 from zoolens.findings.measure.prediction_buffer import AnswerBatch, PredictionBuffer
 from zoolens.findings.measure.predictions import KIND, read_predictions
 from zoolens.findings.measure.task_metrics import judgement_of
@@ -148,6 +149,13 @@ def test_two_models_are_compared_judged_and_found(store):
     assert equiv(first, second, store=store).agreement == pytest.approx(np.mean(expected))
     (match,) = query("CORR first TASK words", store=store).matches
     assert match.equivalence == pytest.approx(np.mean(expected))
+
+
+def test_the_matrix_averages_over_inputs_that_have_a_truth(store):
+    runs = [write(store, name, rows(seed), truths(25)) for name, seed in (("first", 3), ("second", 4))]
+    found = agreement_matrix(runs, store=store)
+    expected = [np.mean([f1(rows(seed), [place]) for place in range(25)]) for seed in (3, 4)]
+    assert found.accuracy.tolist() == pytest.approx(expected)
 
 
 def test_queries_know_the_best_model_by_the_main_metric(store):

@@ -32,6 +32,7 @@ from zoolens.findings.measure.stages import (
 )
 from zoolens.findings.measure.subject import Subject, prepare_subject
 from zoolens.findings.measure.suspicions import (
+    blind_answers,
     confidence_gap,
     dead_outputs,
     doubled_softmax,
@@ -224,6 +225,8 @@ class _Stages:
             self._stage(Stage.METRIC.of(TASK_METRICS), lambda: measure_task(context))
             run = context.store.run(context.run.id)
             self._warnings += [*dead_outputs(run, context.dataset), *mixed_rows(run)]
+            for found in context.store.observations(run.id):
+                self._warnings += blind_answers(found)
         elif plan.accuracy and answers and context.dataset.labelled and task.judged and task.truth is None:
             self._stage(Stage.METRIC.of("score"), lambda: measure_score(context))
         elif plan.accuracy and answers:

@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from zoolens.base.present.figures import with_interval
 from zoolens.base.statistics.significance import no_better_than_guessing
-from zoolens.base.store.records import Run
+from zoolens.base.store.records import Observation, Run
 from zoolens.findings.measure.input_checks import inputs_differ
 from zoolens.findings.measure.predictions import Predictions
 from zoolens.inventory.datasets.dataset import Dataset
@@ -17,6 +18,7 @@ from zoolens.inventory.manifests.schema_steps import Divide
 
 _UNEVEN: Final = 1.5  # times the even share of a class, above which the commonest one is told
 _FEWEST: Final = 20  # inputs, below which the same answer to all of them is no wonder
+_HARDLY: Final = 0.01  # better than answers without a look at the inputs
 _SURE: Final = 0.7  # mean confidence; with many classes an unsure model is wrong often
 _FAR_BELOW: Final = 0.5  # of the mean confidence
 ALL_THE_SAME: Final = "all_the_same"  # in run.resolved: every output answers every input with the same numbers
@@ -68,6 +70,20 @@ def dead_outputs(run: Run, dataset: Dataset) -> Iterator[str]:
         yield (
             f"its outputs are the same numbers for every one of {len(dataset):,} inputs; check weights, preprocessing "
             "and output names"
+        )
+
+
+def blind_answers(found: Observation) -> Iterator[str]:
+    """A metric that is no better than that of answers that have nothing to do with the inputs."""
+    blind = found.details.get("blind")
+    if blind is None or (found.n or 0) < _FEWEST:
+        return
+    gain = blind - found.value if found.details.get("lower_is_better") else found.value - blind
+    if gain <= _HARDLY:
+        yield (
+            f"its {found.metric} is {with_interval(found)} on {found.n:,} inputs, no better than that of answers that "
+            "have nothing to do with them; suspect the preprocessing, the order of the classes and how its answers "
+            "are read"
         )
 
 

@@ -69,6 +69,8 @@ def _resampled(metric: Metric, aggregate: Aggregate, inputs: int) -> Iterator[Ob
         # A figure that is not defined on these inputs, such as the AP of small objects where there are none.
         return
     details: dict[str, Any] = {"confidence": CONFIDENCE, "lower_is_better": metric.lower_is_better}
+    if metric.blind is not None:
+        details["blind"] = metric.blind
     low = high = None
     if not metric.interval:
         details["no_interval"] = NOT_COVERED

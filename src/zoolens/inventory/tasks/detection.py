@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SEEN: Final = 0.3  # score of a box that a user would be shown
-METRICS: Final = tuple(Metric(figure.name) for figure in fields(BoxFigures))
+METRICS: Final = tuple(Metric(figure.name, blind=0.0 if figure.name == "ap" else None) for figure in fields(BoxFigures))
 _SHOWN: Final = 4  # boxes of one answer
 _BUCKETS: Final = 64  # of classes, in the signature
 

@@ -27,6 +27,7 @@ class Metric:
     limits: Limits = SHARE
     lower_is_better: bool = False
     interval: bool = True  # False: none is given, because resampling does not cover what it should
+    blind: float | None = None  # what answers get that have nothing to do with the inputs; None: not known
 
 
 @dataclass(frozen=True)

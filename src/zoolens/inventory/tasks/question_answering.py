@@ -104,7 +104,7 @@ class QuestionAnswering(Task):
         parts = answer_parts(column(answers, ANSWER).tolist(), references, version)
         kinds = {"answerable": parts.answerable, "unanswerable": ~parts.answerable} if version == 2 else {}
         chosen = {name: rows for name, rows in kinds.items() if rows.any()}
-        metrics = (Metric("f1"), Metric("exact_match"), *(Metric(f"f1.{name}") for name in chosen))
+        metrics = (Metric("f1", blind=0.0), Metric("exact_match"), *(Metric(f"f1.{name}") for name in chosen))
         everything = np.ones(len(references), np.bool_)
         columns = [(parts.f1, everything), (parts.exact, everything), *((parts.f1, rows) for rows in chosen.values())]
 

@@ -35,7 +35,7 @@ _ERRORS: Final = (
     Metric("r2", limits=AT_MOST_1, interval=False),
 )
 CORRELATIONS: Final = (
-    Metric("spearman", limits=(-1.0, 1.0)),
+    Metric("spearman", limits=(-1.0, 1.0), blind=0.0),
     Metric("pearson", limits=(-1.0, 1.0), interval=False),
 )
 

@@ -118,7 +118,7 @@ class Segmentation(Task):
             _check_sizes(*pair, "the model's")
         parts = mask_parts(true, answered)
         return Judgement(
-            tuple(Metric(name) for name in FIGURES),
+            tuple(Metric(name, blind=0.0 if name == self.metric else None) for name in FIGURES),
             lambda weights: mask_figures(parts, weights),
             tuple(_notes(parts)),
             ClassFigures(

@@ -113,7 +113,7 @@ class TokenClassification(Task):
         parts = entity_parts([row.tolist() for row in true], [row.tolist() for row in found])
         present = [place for place in np.argsort(-parts.true.sum(axis=0), kind="stable") if parts.true[:, place].any()]
         shown = [int(place) for place in present[:_MOST_TYPES]]
-        metrics = (Metric("f1"), Metric("precision"), Metric("recall"))
+        metrics = (Metric("f1", blind=0.0), Metric("precision"), Metric("recall"))
         by_type = tuple(Metric(f"f1.{parts.types[place]}") for place in shown)
         entities = int(parts.true.sum())
         notes = [f"{entities:,} true entities of {len(present)} types"]

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 Flags = NDArray[np.bool_]
 
 ROLE: Final = "probability"
-FRAMES: Final = (Metric("frame_auc"), Metric("frame_accuracy"), Metric("frame_f1"))
-CLIPS: Final = (Metric("clip_auc"), Metric("clips_found"), Metric("false_alarms", lower_is_better=True))
+FRAMES: Final = (Metric("frame_auc", blind=0.5), Metric("frame_accuracy"), Metric("frame_f1"))
+CLIPS: Final = (Metric("clip_auc", blind=0.5), Metric("clips_found"), Metric("false_alarms", lower_is_better=True))
 _DEFAULT: Final = 0.5
 _PARTS: Final = 16  # moments of a sound in the signature
 _SHOWN: Final = 3  # turns of one answer
