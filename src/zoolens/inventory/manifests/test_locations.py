@@ -436,3 +436,16 @@ def test_fingerprints_of_models_that_take_text_are_those_of_before_words_and_pai
     dumps = found.model_dump(mode="json"), found.assets[0].model_dump(mode="json")
     before = "67ee84657acffad728077bc3e7a8c66bc394bb57ab4d8cc1f97c0ce69cf27287"
     assert fingerprint_of_dump(*dumps, {"model": "a", "tokenizer": "b"}) == before
+
+
+def test_fingerprints_of_detectors_are_those_of_before_letterboxes_said_how_they_round():
+    steps = [{"op": "letterbox", "size": [8, 8]}, {"op": "normalize", "scale": 0.5}]
+    read = [{"op": "yolox_grid"}, {"op": "boxes"}, {"op": "nms", "iou": 0.5}]
+    output = {"task": "detection", "parts": {"boxes": "b", "scores": "s"}, "postprocess": read}
+    before = "8f60562a5dba662f499c7ff30041841692284f42c2fee7169aef8b4004521b49"
+    for rounding, same in ((None, True), ("round", False)):
+        spec = Input(shape=(1, 3, 8, 8), preprocess=[{**steps[0], "rounding": rounding}, steps[1]])
+        files = ({"location": "a.onnx"},)
+        found = Manifest(name="x", inputs=(spec,), outputs=(output,), assets=({"format": "onnx", "files": files},))
+        dumps = found.model_dump(mode="json"), found.assets[0].model_dump(mode="json")
+        assert (fingerprint_of_dump(*dumps, {"model": "a"}) == before) == same

@@ -5,11 +5,13 @@ from hypothesis import strategies as st
 
 from zoolens.base.errors import DatasetError, ManifestError, ModelError
 from zoolens.inventory.manifests.schema import Input
+from zoolens.inventory.manifests.schema_boxes import Letterbox
 from zoolens.inventory.preprocess.box_formats import FORMATS, clip, convert, to_pixels, to_shares
 from zoolens.inventory.preprocess.letterbox import (
     FITS,
     boxes_back,
     boxes_onto,
+    declared_framing,
     framing,
     mask_back,
     mask_onto,
@@ -241,3 +243,27 @@ def test_a_letterbox_that_no_library_makes_is_refused_when_the_model_is_opened()
         prepared({"op": "letterbox", "size": (64, 64), "method": "area", "library": "torchvision"})
     with pytest.raises(ValueError, match="a side must lie between 1 and 65536"):
         prepared({"op": "letterbox", "size": (0, 64)})
+
+
+@pytest.mark.parametrize(
+    ("fit", "rounding", "content"),
+    [
+        ("top_left", None, (342, 513)),
+        ("top_left", "round", (342, 513)),
+        ("top_left", "ceil", (343, 513)),
+        ("letterbox", "floor", (342, 513)),
+        ("letterbox", None, (342, 513)),
+    ],
+)
+def test_a_manifest_may_say_how_sides_are_rounded(fit, rounding, content):
+    assert framing(fit, (427, 640), (513, 513), rounding).content == content  # 342.27 rows
+    assert framing(fit, (480, 640), (513, 513), "round").content == (385, 513)  # 384.75
+    assert framing("top_left", (480, 640), (513, 513)).content == (384, 513)
+    step = Letterbox(op="letterbox", size=(513, 513), fit=fit, rounding=rounding)
+    assert declared_framing([step], (427, 640)).content == content
+
+
+def test_no_rounding_reaches_beyond_the_canvas():
+    for rounding in ("round", "floor", "ceil"):
+        for side in range(8, 700, 7):
+            assert max(framing("top_left", (side, 640), (513, 513), rounding).content) <= 513

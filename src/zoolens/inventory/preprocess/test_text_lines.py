@@ -19,10 +19,11 @@ def prepare(*steps, shape=(None, 3, 48, None)):
 
 
 @pytest.mark.parametrize(
-    ("size", "width"), [((48, 100), 100), ((96, 101), 51), ((10, 1000), 640), ((480, 1), 1), ((31, 90), 140)]
+    ("size", "width"),
+    [((48, 100), 100), ((96, 101), 51), ((10, 1000), 640), ((480, 1), 1), ((31, 90), 140), ((31, 290), 449)],
 )
-def test_widths_are_rounded_up_as_paddleocr_does(size, width):
-    """PaddleOCR's resize_norm_img: int(math.ceil(48 * w / h)), at most the width of the batch."""
+def test_widths_are_rounded_as_paddleocr_does(size, width):
+    """resize_norm_img: imgW = int(48 * max(320 / 48, w / h)); resized_w = min(imgW, ceil(48 * w / h))."""
     assert line_width(*size, STEP) == width
 
 

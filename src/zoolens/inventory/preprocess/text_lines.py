@@ -16,10 +16,12 @@ Array = NDArray[Any]
 
 
 def line_width(height: int, width: int, step: ResizeHeight) -> int:
-    """Width of an image at the declared height, rounded up as PaddleOCR and EasyOCR do, before it is filled up."""
+    """Width of an image at the declared height, before it is filled up: rounded up, and where that exceeds the least
+    width rounded down, as PaddleOCR does."""
     if min(height, width) < 1:
         raise DatasetError(f"An image of {width} × {height} pixels holds no text.")
-    return min(math.ceil(step.height * width / height), step.width[1])
+    exact = step.height * width / height
+    return min(math.ceil(exact), max(step.width[0], math.floor(exact)), step.width[1])
 
 
 def place_line(image: Array, step: ResizeHeight) -> Array:
