@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from zoolens.base.store.records import GUESSED, WITH_NETWORK, Observation, Provenance, Run, is_disturbed
+from zoolens.base.store.scopes import Dimension, parse_scope
 
 NOTHING: Final = "–"  # where there is no figure
 _SMALL: Final = 0.001  # probabilities nearer to 0 or 1 are not told exactly
@@ -148,6 +149,13 @@ def network_mark(observation: Observation) -> str:
 
 def provenance_mark(observation: Observation) -> str:
     return "" if observation.provenance is Provenance.MEASURED else f" ({observation.provenance})"
+
+
+def scope_words(observation: Observation) -> str:
+    """The scope with the name of its class, where the run knows it: class=15 (person)."""
+    name = observation.details.get("class")
+    named = name is not None and parse_scope(observation.scope).dimension is Dimension.CLASS
+    return f"{observation.scope} ({name})" if named else observation.scope
 
 
 def stack_label(run: Run) -> str:

@@ -61,6 +61,12 @@ def parse_scope(text: str) -> Scope:
     return Scope(None, plain, raw)
 
 
+def is_of_part(text: str) -> bool:
+    """Whether a scope is a part of its run (one class, one epoch) or a pair of runs, and not the whole run, of which
+    timings are told by batch size."""
+    return parse_scope(text).dimension not in (None, Dimension.BATCH)
+
+
 def batch_scope(size: int, *, raw: bool = False) -> str:
     return str(Scope(Dimension.BATCH, str(size), raw))
 

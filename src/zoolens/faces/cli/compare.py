@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.base.present.figures import with_interval
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
+from zoolens.base.present.text import clean
 from zoolens.base.verdicts import enforce
 from zoolens.faces.cli.options import json_option, wide_option
 from zoolens.faces.cli.stores import store_option
@@ -16,6 +18,8 @@ from zoolens.findings.comparisons.wording import agreement_words, metric_words, 
 if TYPE_CHECKING:
     from zoolens.findings.comparisons.compare import AnswerComparison, Report
     from zoolens.findings.comparisons.vector_changes import VectorChange
+
+_LONGEST = 120  # characters of a fact of the environment; --json has all of it
 
 
 @click.command()
@@ -89,7 +93,11 @@ def print_report(report: Report, shown: int) -> None:
     _print_figures(console, report)
     if report.answers:
         _print_classes(console, report.answers)
-        _print_disagreements(console, report.answers, shown)
+        _print_disagreements(console, report, report.answers, shown)
+    else:
+        _print_class_figures(console, report)
+    for change in report.vectors:
+        _print_contested(console, change, shown)
     _print_environment(console, report)
     if report.cause:
         console.print(f"\n[bold]Likely cause:[/] {plain(report.cause)}")
@@ -165,20 +173,47 @@ def _print_classes(console: Any, answers: AnswerComparison) -> None:
         console.print(f"  {plain(kind.name)}: {change} of {kind.n} (p = {kind.p_value:.2g})")
 
 
-def _print_disagreements(console: Any, answers: AnswerComparison, shown: int) -> None:
+def _print_disagreements(console: Any, report: Report, answers: AnswerComparison, shown: int) -> None:
+    from zoolens.findings.comparisons.report_page import class_names
+
     if not answers.disagreements:
         return
+    named = class_names(report)
     console.print(f"\n[bold]{len(answers.disagreements)} inputs are answered differently[/], the most confident first")
     for pair in answers.disagreements[:shown]:
-        truth = pair.label if answers.labelled else "unknown"
+        truth = plain(named(pair.label)) if answers.labelled and pair.label >= 0 else "unknown"
         console.print(
-            f"  {plain(pair.input)}: truth {truth}, A says {_scored(pair.answer_a, pair.score_a)}, "
-            f"B says {_scored(pair.answer_b, pair.score_b)}"
+            f"  {plain(pair.input)}: truth {truth}, A says {_scored(named(pair.answer_a), pair.score_a)}, "
+            f"B says {_scored(named(pair.answer_b), pair.score_b)}"
         )
 
 
-def _scored(answer: int, score: float | None) -> str:
-    return str(answer) if score is None else f"{answer} ({score:.2f})"
+def _print_class_figures(console: Any, report: Report) -> None:
+    """Figures of classes of a task that is not judged by classes, such as the AP of each class of boxes."""
+    from zoolens.findings.comparisons.report_page import change_words, class_figures, class_name
+
+    figures = class_figures(report)
+    if not figures:
+        return
+    console.print(f"\n[bold]Classes that change most[/] ({figures[0].metric}; intervals of each run by itself)")
+    for each in figures[:5]:
+        sides = f"{with_interval(each.a)} → {with_interval(each.b)}"
+        console.print(f"  {plain(class_name(each))}: {plain(sides)}, {change_words(each)}")
+
+
+def _print_contested(console: Any, change: VectorChange, shown: int) -> None:
+    listed = change.contested[:shown]
+    if not listed:
+        return
+    console.print(f"\n[bold]Inputs on which the two agree least[/] (of {change.n - change.full:,} that differ)")
+    for found in listed:
+        console.print(
+            f"  {plain(found.input)}: {100 * found.agreement:.1f} %, A: {plain(found.a)}; B: {plain(found.b)}"
+        )
+
+
+def _scored(answer: str, score: float | None) -> str:
+    return plain(answer) if score is None else f"{plain(answer)} ({score:.2f})"
 
 
 def _print_environment(console: Any, report: Report) -> None:
@@ -186,4 +221,5 @@ def _print_environment(console: Any, report: Report) -> None:
         return
     console.print("\n[bold]Environment[/]")
     for item in report.environment:
-        console.print(f"  {'!' if item.telling else ' '} {plain(f'{item.what}: {item.a} → {item.b}')}")
+        a, b = (clean(side, _LONGEST) for side in (item.a, item.b))
+        console.print(f"  {'!' if item.telling else ' '} {plain(f'{item.what}: {a} → {b}')}")

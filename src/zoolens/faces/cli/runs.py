@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from zoolens.base.present.figures import count, disturbed_mark, figure, provenance_mark, stack_label, with_interval
+from zoolens.base.present.figures import (
+    count,
+    disturbed_mark,
+    figure,
+    provenance_mark,
+    scope_words,
+    stack_label,
+    with_interval,
+)
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_blocks, print_facts, print_table
 from zoolens.base.store.records import Observation, Provenance, Run, StageState
@@ -110,12 +118,9 @@ def _state(run: Run) -> str:
 
 
 def _listed_metrics(runs: Sequence[Run]) -> list[str]:
-    from zoolens.findings.measure.run_data import ACCURACY, SCORE, main_metric
+    from zoolens.findings.measure.run_data import judging_metrics
 
-    judged = set(map(main_metric, runs))
-    # It stands in where a dataset does not define the main metric.
-    more = {SCORE} if judged - {ACCURACY} else set()
-    return sorted({*LIST_METRICS, *judged, *more})
+    return sorted({*LIST_METRICS, *judging_metrics(runs)})
 
 
 def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
@@ -281,7 +286,8 @@ def _print_observations(console: Console, observations: Sequence[Observation]) -
     for metric, group in _by_metric(observations).items():
         for position, shown in enumerate(group[:SCOPES_SHOWN]):
             name = metric if position == 0 else ""
-            rows.append([name, shown.scope, _value(shown), "" if shown.n is None else f"{shown.n:,}", _remark(shown)])
+            n = "" if shown.n is None else f"{shown.n:,}"
+            rows.append([name, scope_words(shown), _value(shown), n, _remark(shown)])
         if len(group) > SCOPES_SHOWN:
             rows.append(["", f"… and {len(group) - SCOPES_SHOWN} more (--json lists them)", "", "", ""])
     columns = [Column("metric", keep=9), Column("scope", keep=8), Column("value", "number", keep=9)]

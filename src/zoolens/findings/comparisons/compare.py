@@ -156,10 +156,11 @@ class Report(Result):
 
     @property
     def differs(self) -> bool:
-        """Whether any input was answered with other bits, or it is not known that none was."""
+        """Whether any input was answered with other bits or otherwise, or it is not known that none was."""
         answers = self.answers
         classes = answers is not None and ((answers.identical_outputs or 0) < 1 or answers.agreement < 1)
-        return classes or any(change.identical_outputs < 1 for change in self.vectors)
+        # The same numbers may be read otherwise: with another threshold, or by another decoder.
+        return classes or any(change.identical_outputs < 1 or change.agreement < 1 for change in self.vectors)
 
     @property
     def parts_by_stack(self) -> bool:

@@ -159,7 +159,10 @@ def _reference(store: Store, model: str, data: str | None, runtime: str | None) 
     chosen = default_dataset(probe_runs(store, kind=runs[0].kind), {run.key.dataset for run in runs})
     run = min((run for run in runs if run.key.dataset == chosen), key=lambda run: formats_read(run.stack.runtime))
     if not task_named(task_of(run)).discrete:
-        raise ZoolensError(f"{run.ref} does {task_of(run)}: it gives no votes.", hint="Name a classifier.")
+        raise ZoolensError(
+            f"{run.ref} does {task_of(run)}: it gives no votes.",
+            hint="`zoolens compare` lists the inputs on which two runs of it agree least.",
+        )
     return run
 
 

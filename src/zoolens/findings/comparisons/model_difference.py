@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.phrases import first_few
+from zoolens.base.present.text import clean
 from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store
 from zoolens.findings.comparisons.weight_tensors import weight_digests
@@ -27,6 +28,7 @@ from zoolens.inventory.zoos.zoo import Entry
 
 PARTS: Final = ("inputs", "outputs", "code")  # of a manifest: what changes answers
 SHOWN: Final = 3
+_LONGEST: Final = 200  # characters of what is said of one line
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Line:
 
 
 def lines_words(lines: Sequence[Line]) -> str:
-    return first_few([line.words for line in lines], SHOWN, between="; ", rest="more lines")
+    # A matrix of transitions, or a list of a thousand labels, is one line of a manifest.
+    return first_few([clean(line.words, _LONGEST) for line in lines], SHOWN, between="; ", rest="more lines")
 
 
 def _as_it_ran(run: Run) -> Entry:

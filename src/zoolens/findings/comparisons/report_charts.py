@@ -24,8 +24,9 @@ from zoolens.base.present.charts import (
 from zoolens.base.present.figures import figure, p_value, percent, stack_label
 from zoolens.base.present.text import shareable
 from zoolens.base.store.records import Observation, Run
-from zoolens.base.store.scopes import Dimension, parse_scope
+from zoolens.base.store.scopes import Dimension, is_of_part, parse_scope
 from zoolens.findings.comparisons.compare import AnswerComparison, Disagreement, FigurePair, Report
+from zoolens.findings.measure.run_data import main_metric
 from zoolens.inventory.catalog.names import bare
 
 WIDTH: Final = 420
@@ -61,19 +62,20 @@ def _runs(report: Report) -> tuple[Run, Run]:
 
 def told_figures(report: Report) -> list[FigurePair]:
     """The figures that are worth a line: known in both runs, neither of single classes nor raw, usual ones first."""
+    order = tuple(dict.fromkeys((main_metric(report.a), *_ORDER)))
     known = [
         each
         for each in report.figures
-        if each.a.value is not None and each.b.value is not None and each.metric in _ORDER and not _detail(each)
+        if each.a.value is not None and each.b.value is not None and each.metric in order and not _detail(each)
     ]
-    known.sort(key=lambda each: (_ORDER.index(each.metric), len(each.scope), each.scope))
+    known.sort(key=lambda each: (order.index(each.metric), len(each.scope), each.scope))
     return known[:MOST_FIGURES]
 
 
 def _detail(each: FigurePair) -> bool:
     scope = parse_scope(each.scope)
-    part = each.metric == "cold_start" and scope.value != "total"
-    return part or scope.raw or scope.dimension in (Dimension.CLASS, Dimension.EPOCH, Dimension.WITH)
+    phase = each.metric == "cold_start" and scope.value != "total"
+    return phase or scope.raw or is_of_part(each.scope)
 
 
 def figures_chart(report: Report) -> Chart | None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from zoolens.base.present.figures import figure, p_value, percent, stack_label, with_interval
 from zoolens.base.present.pages import Page, Section, Tile
 from zoolens.base.present.tables import Column, Table
+from zoolens.base.store.scopes import Dimension, is_of_part, parse_scope
 from zoolens.findings.comparisons.behaviour import unknown_first
 from zoolens.findings.comparisons.compare import AnswerComparison, FigurePair, Report, verdict_of_report
 from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart
+from zoolens.findings.comparisons.vector_changes import VectorChange
 from zoolens.findings.comparisons.wording import agreement_words, metric_words
+from zoolens.findings.measure.class_order import data_classes
 from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
 
 MOST_FLIPS: Final = 20
 MOST_CLASSES: Final = 10
 UNJUDGED: Final = "Whether the two give the same answers is unknown."
+NOT_PAIRED: Final = "Each interval is of one run by itself: how far two classes differ by chance was not tested."
 _UNSURE: Final = 0.05  # p above which a change is called not significant
 _MOST_RELATIVE: Final = 10.0  # B/A − 1; above it a change is told in the figure's unit
 _SCORES: Final = frozenset({"brier", "nll"})  # scores with a scale of their own, which come near zero
@@ -25,13 +29,15 @@ _FIGURES: Final = (
     Column("metric", "key"), Column("scope"), Column("A", "number"), Column("B", "number"), Column("B vs A", "number"),
 )  # fmt: skip
 _FLIPS: Final = (
-    Column("input"), Column("label", "number"), Column("answer A", "number"), Column("confidence A", "percent"),
-    Column("answer B", "number"), Column("confidence B", "percent"),
+    Column("input"), Column("label"), Column("answer A"), Column("confidence A", "percent"), Column("answer B"),
+    Column("confidence B", "percent"),
 )  # fmt: skip
 _CLASSES: Final = (
     Column("class"), Column("inputs", "number"), Column("recall A", "percent"), Column("recall B", "percent"),
     Column("p", "p"),
 )  # fmt: skip
+_CLASS_FIGURES: Final = (Column("class"), Column("A", "number"), Column("B", "number"), Column("B vs A", "number"))
+_CONTESTED: Final = (Column("input"), Column("agreement", "percent"), Column("answer A"), Column("answer B"))
 
 
 def report_page(report: Report) -> Page:
@@ -88,13 +94,23 @@ def tiles(report: Report) -> tuple[Tile, ...]:
     """The figures at the head of the page."""
     answers = report.answers
     if answers is None:
-        return ()
+        return tuple(_vector_tiles(report))
     shown = [Tile(percent(answers.agreement), answers.agreement_name)]
     if answers.identical_outputs is not None:
         shown.append(Tile(percent(answers.identical_outputs, 1), "bit-equal outputs"))
     if answers.labelled:
         shown += [Tile(f"{answers.only_a:,}", "only A correct"), Tile(f"{answers.only_b:,}", "only B correct")]
     return tuple(shown)
+
+
+def _vector_tiles(report: Report) -> Iterator[Tile]:
+    for change in report.vectors[:1]:
+        if not math.isnan(change.agreement):
+            yield Tile(percent(change.agreement), change.agreement_name)
+        if change.metric is not None and not math.isnan(change.metric.a + change.metric.b):
+            shares = change.metric.unit == "fraction"
+            for side, value in (("A", change.metric.a), ("B", change.metric.b)):
+                yield Tile(percent(value) if shares else f"{value:.4g}", f"{change.metric.name} of {side}")
 
 
 def _sections(report: Report) -> Iterator[Section]:
@@ -110,26 +126,46 @@ def _sections(report: Report) -> Iterator[Section]:
         caption = (
             f"The {MOST_FLIPS} with the highest confidence of both" if len(answers.disagreements) > MOST_FLIPS else ""
         )
-        yield Section("Different answers", charts=(flips,) if flips else (), tables=((caption, _flips(answers)),))
+        yield Section(
+            "Different answers", charts=(flips,) if flips else (), tables=((caption, _flips(report, answers)),)
+        )
     if answers is not None and answers.classes:
         yield Section("Classes that change most", ("Each p is for itself.",), tables=(("", _class_changes(answers)),))
+    if answers is None and (of_classes := class_figures(report)):
+        yield Section("Classes that change most", (NOT_PAIRED,), tables=(_class_figures(of_classes),))
     for change in report.vectors:
         distance = "" if change.median_distance is None else f", median distance {change.median_distance:.2g}"
         judged = () if change.metric is None else (f"{metric_words(change.metric)}.",)
-        yield Section(change.output, (f"{change.task}: {agreement_words(change)}{distance}.", *judged))
+        contested = (("Inputs on which the two agree least", _contested(change)),) if change.contested else ()
+        yield Section(
+            change.output, (f"{change.task}: {agreement_words(change)}{distance}.", *judged), tables=contested
+        )
     if report.environment:
         items = tuple(f"{item.what}: {item.a} → {item.b}" for item in report.environment)
         yield Section("Environment", items=items)
 
 
 def figures_table(report: Report) -> Table:
-    """The figures that both runs have, without those of single classes."""
+    """The figures of the whole that both runs have; those of single classes and epochs are left out."""
     rows = [
         (each.metric, each.scope, with_interval(each.a), with_interval(each.b), change)
         for each in report.figures
-        if each.metric != "recall" and (change := change_words(each))
+        if not is_of_part(each.scope) and (change := change_words(each))
     ]
     return Table("figures", _FIGURES, tuple(rows))
+
+
+def class_figures(report: Report) -> list[FigurePair]:
+    """The figures of single classes that differ between the runs, those that differ most first."""
+    known = [each for each in report.figures if parse_scope(each.scope).dimension is Dimension.CLASS]
+    # A task has one figure of classes; a plug-in may keep more, of which the first is told.
+    told = [each for each in known if each.metric == known[0].metric and each.change]
+    return sorted(told, key=lambda each: -abs(each.change or 0.0))
+
+
+def class_name(each: FigurePair) -> str:
+    """What the runs call the class that a figure is of."""
+    return str(each.a.details.get("class") or each.scope.replace("=", " "))
 
 
 def change_words(each: FigurePair) -> str:
@@ -151,12 +187,39 @@ def change_words(each: FigurePair) -> str:
     return words.replace("-", "−")
 
 
-def _flips(answers: AnswerComparison) -> Table:
+def class_names(report: Report) -> Callable[[int], str]:
+    """What the dataset calls a class, or its number where it has no names."""
+    names = data_classes(report.a) or ()
+    return lambda number: names[number] if number < len(names) else str(number)
+
+
+def _flips(report: Report, answers: AnswerComparison) -> Table:
+    named = class_names(report)
     rows = [
-        (flip.input, flip.label if flip.label >= 0 else None, flip.answer_a, flip.score_a, flip.answer_b, flip.score_b)
+        (
+            flip.input,
+            named(flip.label) if flip.label >= 0 else None,
+            named(flip.answer_a),
+            flip.score_a,
+            named(flip.answer_b),
+            flip.score_b,
+        )
         for flip in answers.disagreements[:MOST_FLIPS]
     ]
     return Table("flips", _FLIPS, tuple(rows))
+
+
+def _class_figures(figures: Sequence[FigurePair]) -> tuple[str, Table]:
+    rows = [
+        (class_name(each), with_interval(each.a), with_interval(each.b), change_words(each))
+        for each in figures[:MOST_CLASSES]
+    ]
+    return figures[0].metric, Table("classes", _CLASS_FIGURES, tuple(rows))
+
+
+def _contested(change: VectorChange) -> Table:
+    rows = [(found.input, found.agreement, found.a, found.b) for found in change.contested]
+    return Table("contested", _CONTESTED, tuple(rows))
 
 
 def _class_changes(answers: AnswerComparison) -> Table:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from zoolens.base.present.figures import figure, with_interval
+from zoolens.base.present.figures import figure, scope_words, with_interval
 from zoolens.base.present.pages import Page, Section
 from zoolens.base.present.tables import Column, Table
+from zoolens.base.store.scopes import is_of_part
 from zoolens.findings.comparisons.reproduce import FigureVerdict, Reproduction
 
 HOLDS, DRIFTS, FAILS = "✓", "~", "✗"
@@ -53,15 +54,15 @@ def identical_lines(result: Reproduction) -> Iterator[str]:
 
 
 def figures_table(result: Reproduction) -> Table:
-    """Returns a row for each figure of the original run. Recalls of single classes are listed where they fail."""
-    listed = [pair for pair in result.verdicts if pair.then.metric != "recall" or not pair.inside]
+    """Returns a row for each figure of the original run. Those of single classes are listed where they fail."""
+    listed = [pair for pair in result.verdicts if not is_of_part(pair.then.scope) or not pair.inside]
     return Table("figures", _COLUMNS, tuple(map(_row, listed)))
 
 
 def _row(pair: FigureVerdict) -> tuple[str, ...]:
     mark = HOLDS if pair.inside else DRIFTS if pair.drifts else FAILS
     now = figure(pair.now.value, pair.then.unit) if pair.now else "gone"
-    return mark, pair.then.metric, pair.then.scope, with_interval(pair.then), now
+    return mark, pair.then.metric, scope_words(pair.then), with_interval(pair.then), now
 
 
 def _sections(result: Reproduction) -> Iterator[Section]:

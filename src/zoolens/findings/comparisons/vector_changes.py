@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from zoolens.base.statistics.intervals import CONFIDENCE, Interval
 from zoolens.base.statistics.resampling import resampled_difference
-from zoolens.findings.comparisons.behaviour import pair_answers
+from zoolens.findings.comparisons.behaviour import PairedAnswers, pair_answers
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.measure.task_metrics import judgement_of
 from zoolens.inventory.tasks.task import Answers, task_named
+
+MOST_CONTESTED: Final = 20  # inputs whose two answers are told
+
+
+@dataclass(frozen=True)
+class ContestedInput:
+    """An input on which two runs agree in part or not at all, with both answers in words."""
+
+    input: str
+    agreement: float
+    a: str
+    b: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,7 @@ class VectorChange:
     graded: bool = False
     full: int = 0  # inputs on which the two agree fully
     metric: MetricChange | None = None  # where truths judge the task
+    contested: tuple[ContestedInput, ...] = ()  # of a graded agreement, the lowest first
 
     @property
     def agreement(self) -> float:
@@ -75,7 +89,18 @@ def compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
             graded=pair.graded,
             full=pair.full,
             metric=None if place else _metric_change(a, b),
+            contested=tuple(_contested(a, b, place, pair)) if task_named(ours.task).graded else (),
         )
+
+
+def _contested(a: Signature, b: Signature, output: int, pair: PairedAnswers) -> Iterator[ContestedInput]:
+    """Yields the inputs on which the two agree least."""
+    names = (a.classes, b.classes) if output == 0 else (None, None)
+    task = task_named(pair.a.task)
+    for place in np.argsort(pair.agreement, kind="stable")[:MOST_CONTESTED].tolist():
+        if pair.agreement[place] < 1:
+            said = (task.show(side, place, known) for side, known in zip((pair.a, pair.b), names, strict=True))
+            yield ContestedInput(str(a.inputs[place]), float(pair.agreement[place]), *said)
 
 
 def _metric_change(a: Signature, b: Signature) -> MetricChange | None:

@@ -76,12 +76,15 @@ class MetricPair(Protocol):
 
 def metric_words(found: MetricPair) -> str:
     """ap 22.69 % in A and 29.18 % in B, B − A +6.49 points [+2.10, +10.88], p = 0.004 (resampling of inputs)."""
+    if math.isnan(found.a) and math.isnan(found.b):
+        return f"{found.name} is not defined on these inputs"
     shares = found.unit == "fraction"
     scale, unit, points = (100, " %", " points") if shares else (1, f" {found.unit}".rstrip(), "")
-    sides = f"{found.name} {scale * found.a:.4g}{unit} in A and {scale * found.b:.4g}{unit} in B"
-    change = f"B − A {scale * (found.b - found.a):+.4g}{points}"
+    digits = ".2f" if shares else ".4g"
+    sides = f"{found.name} {scale * found.a:{digits}}{unit} in A and {scale * found.b:{digits}}{unit} in B"
+    change = f"B − A {scale * (found.b - found.a):+{digits}}{points}"
     if found.difference is None:
         return f"{sides}, {change} (no interval: {found.no_interval})"
     low, high = (scale * end for end in found.difference)
     tested = "" if found.p_value is None else f", p = {found.p_value:.3g}"
-    return f"{sides}, {change} [{low:+.4g}, {high:+.4g}]{tested} (resampling of inputs)"
+    return f"{sides}, {change} [{low:+{digits}}, {high:+{digits}}]{tested} (resampling of inputs)"

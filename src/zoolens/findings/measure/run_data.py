@@ -51,12 +51,23 @@ def judged_figure(run: Run, observations: Iterable[Observation]) -> str:
 
     Where the dataset does not define it, such as the AUC of frames for sounds without times, the mean score stands in.
     """
+    found = judged_observation(run, observations)
+    shown = with_interval(found)
+    return shown if found is None or found.metric == ACCURACY or shown == NOTHING else f"{found.metric} {shown}"
+
+
+def judged_observation(run: Run, observations: Iterable[Observation]) -> Observation | None:
+    """The figure of the whole run that says how good its answers are; None: it has none."""
     metric, known = main_metric(run), list(observations)
     found = main_figure(known, metric)
-    if found is None and metric != ACCURACY and (found := main_figure(known, SCORE)) is not None:
-        metric = SCORE
-    shown = with_interval(found)
-    return shown if metric == ACCURACY or shown == NOTHING else f"{metric} {shown}"
+    return main_figure(known, SCORE) if found is None and metric != ACCURACY else found
+
+
+def judging_metrics(runs: Iterable[Run]) -> list[str]:
+    """The metrics that `judged_observation` of these runs looks for."""
+    judged = set(map(main_metric, runs))
+    # The mean score stands in where a dataset does not define the main metric.
+    return sorted(judged | ({SCORE} if judged - {ACCURACY} else set()))
 
 
 def judged_heading(runs: Iterable[Run]) -> str:
