@@ -99,7 +99,7 @@ class AnswerRow:
     index: int
     input: str
     label: int | None  # number of the true class; None: no label
-    truth: str  # name of the true class; "": no label
+    truth: str  # name of the true class, or in words what else is right; "": not known
     ours: SideAnswer
     theirs: SideAnswer | None
     label_score: float | None  # probability that the run gave to the true class
@@ -295,13 +295,23 @@ def _row(ours: Signature, theirs: Signature | None, agreement: Floats | None, pl
         index=place,
         input=str(ours.inputs[place]),
         label=None if label == _NONE else label,
-        truth="" if label == _NONE else ours.class_name(label),
+        truth=_truth(ours, place),
         ours=_side(ours, place),
         theirs=None if theirs is None else _side(theirs, place),
         label_score=known_score(ours.label_score[place]),
         agreement=None if agreement is None else float(agreement[place]),
         truth_drawing=_truth_drawing(ours, place),
     )
+
+
+def _truth(signature: Signature, place: int) -> str:
+    """What is right of one input, in words; empty where that is not known."""
+    task, label = task_named(signature.main.task), int(signature.labels[place])
+    if task.truth is None:
+        return "" if label == _NONE else signature.class_name(label)
+    if not signature.main.truths or not signature.known[place]:
+        return ""
+    return task.show_truth(signature.main, place, signature.classes)
 
 
 def _truth_drawing(signature: Signature, place: int) -> Drawing | None:

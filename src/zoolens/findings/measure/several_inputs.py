@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.errors import ManifestError
 from zoolens.findings.measure.jobs import Job
 from zoolens.inventory.datasets.dataset import Dataset, Sample
 from zoolens.inventory.datasets.loader import Preparation
@@ -19,6 +18,7 @@ from zoolens.inventory.preprocess.array_inputs import Prepare
 from zoolens.inventory.preprocess.given_inputs import constant_values, image_sizes
 from zoolens.inventory.preprocess.pipeline import build_prepare
 from zoolens.inventory.runtimes.runtime import Session, TensorSpec
+from zoolens.inventory.tasks.output_setup import named_tensor
 
 Array = NDArray[Any]
 
@@ -123,17 +123,3 @@ def lacks_batch_axis(declared: Input, spec: TensorSpec) -> bool:
     if not spec.shape or len(spec.shape) != len(declared.shape) - 1 or spec.shape[0] is None:
         return False
     return all(None in (own, said) or own == said for own, said in zip(spec.shape, declared.shape[1:], strict=True))
-
-
-def named_tensor(specs: Sequence[TensorSpec], name: str | None, kind: str, place: int) -> TensorSpec:
-    """The input or output (`kind`) of a model that a manifest means, by its name or else by its place."""
-    if name is None and place < len(specs):
-        return specs[place]
-    if name is None:
-        raise ManifestError(f"The manifest declares {place + 1} {kind}s, but the model has {len(specs)}.")
-    for spec in specs:
-        if spec.name == name:
-            return spec
-    raise ManifestError(
-        f"The manifest names the {kind} {name!r}, but the model has {', '.join(spec.name for spec in specs)}."
-    )

@@ -17,7 +17,6 @@ from zoolens.findings.measure.judged_output import JudgedOutput, Raw
 from zoolens.findings.measure.several_inputs import (
     SeveralInputs,
     lacks_batch_axis,
-    named_tensor,
     sample_fields,
     several_inputs,
 )
@@ -35,8 +34,8 @@ from zoolens.inventory.preprocess.text import PrepareText
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.outputs.noise_probe import made_up_feeds
 from zoolens.inventory.runtimes.runtime import Session, TensorSpec
-from zoolens.inventory.tasks.output_setup import OutputSetup
-from zoolens.inventory.tasks.task import Task, task_named
+from zoolens.inventory.tasks.output_setup import OutputSetup, named_tensor, tensors_by_role
+from zoolens.inventory.tasks.task import task_named
 
 Array = NDArray[Any]
 Lookup = Callable[[int], dict[int, int] | None]
@@ -293,7 +292,7 @@ def _judged_by_parts(job: Job, session: Session, place: int, dataset: Dataset) -
         )
     if output.labels_file:
         output = output.model_copy(update={"labels": labels_of(output, job.entry.folder), "labels_file": None})
-    tensors = _parts(output, task, session, place)
+    tensors = tensors_by_role(output, task.roles, session.outputs, place)
     # The classes of the data are those of the main output.
     about = dataset if place == 0 else None
     setup = OutputSetup(
@@ -313,29 +312,6 @@ def _judged_by_parts(job: Job, session: Session, place: int, dataset: Dataset) -
         read_parts=task.reader(setup),
         batch_axis=output.batch_axis,
     )
-
-
-def _parts(output: Output, task: Task, session: Session, place: int) -> dict[str, TensorSpec]:
-    """The tensors of an output by role, as the manifest names them."""
-    roles, listed = task.roles, ", ".join(task.roles)
-    if output.parts is None and sum(roles.values()) == 1:
-        # One tensor is all that it needs.
-        needed = next(role for role, required in roles.items() if required)
-        return {needed: named_tensor(session.outputs, output.name, "output", place)}
-    if output.parts is None:
-        raise ManifestError(
-            f"The task {output.task} reads several tensors, but the manifest does not say which is which.",
-            hint=f"Name them under parts: {listed}.",
-        )
-    if unknown := [role for role in output.parts if role not in roles]:
-        raise ManifestError(f"The task {output.task} has no part {unknown[0]!r}.", hint=f"Its parts are {listed}.")
-    if missing := [role for role, required in roles.items() if required and role not in output.parts]:
-        raise ManifestError(f"The manifest names no tensor for the part {missing[0]!r} of task {output.task}.")
-    return {
-        role: named_tensor(session.outputs, output.parts[role], "output", place)
-        for role in roles
-        if role in output.parts
-    }
 
 
 def _prepare(job: Job, session: Session, source: TensorSpec) -> Preparation:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoolens.inventory.datasets.previews import SIDE, Picture, described, picture_of
+from zoolens.inventory.datasets.previews import LARGE_SIDE, SIDE, Picture, described, picture_of
 
 RANDOM = np.random.default_rng(0)
 
@@ -24,8 +24,8 @@ def test_a_small_image_is_enlarged_by_whole_steps(channels):
 
 
 def test_a_large_image_is_made_small():
-    assert pixels(picture_of(np.zeros((500, 1000, 3), np.uint8)).png).shape == (SIDE // 2, SIDE, 3)
-    assert pixels(picture_of(np.zeros((1, 5000, 1), np.uint8)).png).shape == (1, SIDE)
+    assert pixels(picture_of(np.zeros((500, 1000, 3), np.uint8)).png).shape == (LARGE_SIDE // 2, LARGE_SIDE, 3)
+    assert pixels(picture_of(np.zeros((1, 5000, 1), np.uint8)).png).shape == (1, LARGE_SIDE)
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (8, 8, 3)])

@@ -177,7 +177,7 @@ class Detection(Task):
         shown = zip(found.classes[:_SHOWN].tolist(), found.scores[:_SHOWN].tolist(), strict=True)
         listed = [f"{_class_name(number, names)} {score:.2f}" for number, score in shown]
         more = ", …" if len(found) > _SHOWN else ""
-        return f"{len(found)} {'boxes' if len(found) > 1 else 'box'}: {', '.join(listed)}{more}"
+        return f"{_counted(len(found))}: {', '.join(listed)}{more}"
 
     def drawing(
         self, answers: Answers, place: int, names: Sequence[str] | None = None, *, truth: bool = False
@@ -189,6 +189,12 @@ class Detection(Task):
         found = _image(answers, place).above(SEEN)
         seen = zip(found.boxes, found.classes.tolist(), found.scores.tolist(), strict=True)
         return Drawing(tuple(_drawn(box, number, names, score) for box, number, score in seen))
+
+    def show_truth(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        classes = answers.truths["classes"][place].tolist()
+        listed = [_class_name(number, names) for number in classes[:_SHOWN]]
+        more = ", …" if len(classes) > _SHOWN else ""
+        return f"{_counted(len(classes))}: {', '.join(listed)}{more}" if classes else "no boxes"
 
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
         """All boxes that are kept, the best first."""
@@ -202,7 +208,11 @@ class Detection(Task):
 
 def _drawn(box: NDArray[Any], number: int, names: Sequence[str] | None, score: float | None = None) -> DrawnBox:
     left, top, width, height = (float(each) for each in box)
-    return DrawnBox(left, top, width, height, _class_name(number, names), score)
+    return DrawnBox(left, top, width, height, _class_name(number, names), score, number)
+
+
+def _counted(boxes: int) -> str:
+    return f"{boxes:,} {'boxes' if boxes > 1 else 'box'}"
 
 
 def detected(answers: Answers) -> Iterator[Detections]:

@@ -16,7 +16,7 @@ from zoolens.inventory.tasks.judgement import Judgement
 from zoolens.inventory.tasks.regression import CORRELATIONS
 from zoolens.inventory.tasks.scoring.number_figures import correlation_figures
 from zoolens.inventory.tasks.scoring.rank_correlation import pair_numbers
-from zoolens.inventory.tasks.task import Answers, Column, Floats, column
+from zoolens.inventory.tasks.task import Answers, Column, Floats, column, taken_answers
 from zoolens.inventory.tasks.vectors import Vectors, cosine
 
 if TYPE_CHECKING:
@@ -47,6 +47,15 @@ class Embedding(Vectors):
         """Spearman's and Pearson's correlation of cosines with true similarities, as STS is judged."""
         pairs = pair_numbers(pair_cosines(answers), np.asarray(answers.truths[SIMILARITY], np.float64))
         return Judgement(CORRELATIONS, lambda weights: correlation_figures(pairs, weights))
+
+    def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        if not answers.truths:
+            return super().show(answers, place, names)
+        pair = taken_answers(answers, np.array([place]))
+        return f"cosine of the pair {pair_cosines(pair)[0]:.4f}"
+
+    def show_truth(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        return f"similarity {answers.truths[SIMILARITY][place]:.4g}"
 
 
 def pair_cosines(answers: Answers) -> Floats:

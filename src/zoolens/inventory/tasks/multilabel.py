@@ -158,6 +158,11 @@ class MultiLabel(Task):
             return f"no label; nearest is {words[0]}"
         return ", ".join(words[: min(count, _SHOWN)]) + (", …" if count > _SHOWN else "")
 
+    def show_truth(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        present = np.flatnonzero(answers.truths["present"][place] == 1).tolist()
+        called = [names[number] if names and number < len(names) else f"label {number}" for number in present]
+        return ", ".join(called[:_SHOWN]) + (", …" if len(called) > _SHOWN else "") or "no label"
+
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
         """The labels that are answered, the most probable first."""
         row, there = column(answers, "probability")[place], answered(answers)[place]

@@ -15,6 +15,7 @@ from zoolens.base.errors import DatasetError, ModelError
 from zoolens.inventory.datasets.text_dataset import TextPair
 from zoolens.inventory.manifests.schema_texts import ANSWERING, AnswerSpan
 from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
+from zoolens.inventory.tasks.drawing import Drawing
 from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.scoring.answer_spans import Version, answer_parts, best_span
@@ -32,6 +33,7 @@ TEXTS: Final = "texts"
 ANSWER: Final = "answer"
 _SIGNATURE: Final = 64
 _LETTERS: Final = 80
+_SHOWN: Final = 3  # right answers
 
 
 class QuestionAnswering(Task):
@@ -115,8 +117,17 @@ class QuestionAnswering(Task):
         return Judgement(metrics, aggregate, (f"as SQuAD {version}.{'1' if version == 1 else '0'} counts",))
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
-        text = " ".join(column(answers, ANSWER)[place].split())
-        return repr(text[:_LETTERS]) if text else "no answer"
+        return _quoted(column(answers, ANSWER)[place])
+
+    def show_truth(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        texts = dict.fromkeys(answers.truths[TEXTS][place].tolist())
+        return " or ".join(map(_quoted, list(texts)[:_SHOWN])) or _quoted("")
+
+    def drawing(
+        self, answers: Answers, place: int, names: Sequence[str] | None = None, *, truth: bool = False
+    ) -> Drawing:
+        texts = answers.truths[TEXTS][place].tolist() if truth else [column(answers, ANSWER)[place]]
+        return Drawing(texts=tuple(dict.fromkeys(" ".join(text.split()) for text in texts if text)))
 
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
         return {"answer": column(answers, ANSWER)[place]}
@@ -125,6 +136,11 @@ class QuestionAnswering(Task):
 def _version(references: Sequence[Sequence[str]]) -> Version:
     """Which of SQuAD's scripts judges these questions: that of 2.0 where some have no answer."""
     return 1 if all(references) else 2
+
+
+def _quoted(answer: str) -> str:
+    text = " ".join(answer.split())
+    return repr(text[:_LETTERS]) if text else "no answer"
 
 
 def _rows(tensor: NDArray[Any], role: str) -> NDArray[Any]:

@@ -18,7 +18,7 @@ from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.scoring.number_figures import correlation_figures, error_figures
 from zoolens.inventory.tasks.scoring.rank_correlation import PairedNumbers, pair_numbers
 from zoolens.inventory.tasks.task import Answers, Column, Floats, column
-from zoolens.inventory.tasks.vectors import Vectors
+from zoolens.inventory.tasks.vectors import Vectors, shown_vector
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,6 +54,10 @@ class Regression(Vectors):
 
     def keep_truth(self, truths: Sequence[Truth | None]) -> Mapping[str, Column]:
         return {VALUE: kept_values(truths)}
+
+    def show_truth(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        values: Ragged = answers.truths[VALUE]
+        return shown_vector(values[place])
 
     def judgement(self, answers: Answers) -> Judgement:
         predicted = np.asarray(column(answers, "vector"), np.float64)

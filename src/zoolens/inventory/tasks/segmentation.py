@@ -8,7 +8,7 @@ a third of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from zoolens.inventory.preprocess.classes import plain_name
 from zoolens.inventory.preprocess.letterbox import Framing
 from zoolens.inventory.preprocess.mask_maps import map_reader
 from zoolens.inventory.tasks.documents import AnswerClasses
-from zoolens.inventory.tasks.drawing import Drawing
+from zoolens.inventory.tasks.drawing import Drawing, DrawnClass
 from zoolens.inventory.tasks.judgement import ClassFigures, Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 from zoolens.inventory.tasks.ragged import Ragged
@@ -129,21 +129,17 @@ class Segmentation(Task):
         )
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
-        mask = _mask(answers.columns, place)
-        pixels = np.bincount(mask.classes, mask.lengths) if len(mask.lengths) else np.zeros(1)
-        order = [int(number) for number in np.argsort(-pixels, kind="stable") if pixels[number]]
-        called = {number: _class_name(number, names) for number in order}
-        # What is not background is what the picture shows.
-        shown = [number for number in order if plain_name(called[number]) != _BACKGROUND] or order
-        more = ", …" if len(shown) > _SHOWN else ""
-        parts = [f"{called[number]} {_percent(pixels[number] / pixels.sum())}" for number in shown[:_SHOWN]]
-        return ", ".join(parts) + more or "no pixels"
+        return _in_words(_mask(answers.columns, place), names)
 
     def drawing(
         self, answers: Answers, place: int, names: Sequence[str] | None = None, *, truth: bool = False
     ) -> Drawing:
         mask = _mask(answers.truths if truth else answers.columns, place)
-        return Drawing(classes=_class_map(mask, names))
+        classes = _class_map(mask, names)
+        return Drawing(classes=classes, legend=tuple(_legend(classes, names)))
+
+    def show_truth(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        return _in_words(_mask(answers.truths, place), names)
 
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
         """How many pixels each class has, and runs of pixels of one class, row by row from the top left."""
@@ -157,6 +153,25 @@ class Segmentation(Task):
             "classes": [{**of_class, "pixels": pixels[number]} for number, of_class in told.items()],
             "runs": [[told[number]["class"], length] for number, length in runs],
         }
+
+
+def _in_words(mask: MaskRuns, names: Sequence[str] | None) -> str:
+    pixels = np.bincount(mask.classes, mask.lengths) if len(mask.lengths) else np.zeros(1)
+    pixels[UNJUDGED:] = 0
+    order = [int(number) for number in np.argsort(-pixels, kind="stable") if pixels[number]]
+    called = {number: _class_name(number, names) for number in order}
+    # What is not background is what the picture shows.
+    shown = [number for number in order if plain_name(called[number]) != _BACKGROUND] or order
+    more = ", …" if len(shown) > _SHOWN else ""
+    parts = [f"{called[number]} {_percent(pixels[number] / pixels.sum())}" for number in shown[:_SHOWN]]
+    return ", ".join(parts) + more or "no pixels"
+
+
+def _legend(classes: NDArray[np.int32], names: Sequence[str] | None) -> Iterator[DrawnClass]:
+    numbers, pixels = np.unique(classes[classes >= 0], return_counts=True)
+    for place in np.argsort(-pixels, kind="stable"):
+        number = int(numbers[place])
+        yield DrawnClass(number, _class_name(number, names), float(pixels[place] / classes.size))
 
 
 def _told(classes: AnswerClasses, number: int) -> dict[str, Any]:

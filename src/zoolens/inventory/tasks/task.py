@@ -152,6 +152,11 @@ class Task(ABC):
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         """One answer in a few words, on one line. `names`: of the classes."""
 
+    def show_truth(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        """What is right of one input whose truth is known, in the words of `show`; only of a task with a truth of its
+        own. Empty: it has no words for it."""
+        return ""
+
     def drawing(
         self, answers: Answers, place: int, names: Sequence[str] | None = None, *, truth: bool = False
     ) -> Drawing | None:

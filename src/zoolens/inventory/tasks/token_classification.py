@@ -17,9 +17,10 @@ from zoolens.base.statistics.resampling import Counts
 from zoolens.inventory.datasets.text_dataset import Words
 from zoolens.inventory.manifests.schema_texts import TAGGING, Subwords, Viterbi
 from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
+from zoolens.inventory.tasks.drawing import Drawing, DrawnMark
 from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.ragged import Ragged
-from zoolens.inventory.tasks.scoring.entities import EntityParts, entity_parts, read_entities, tag_agreement
+from zoolens.inventory.tasks.scoring.entities import Entity, EntityParts, entity_parts, read_entities, tag_agreement
 from zoolens.inventory.tasks.scoring.sequence_decoding import decode_crf
 from zoolens.inventory.tasks.task import TOLERANCE, Answers, Column, Floats, Task, ragged_column
 
@@ -122,10 +123,17 @@ class TokenClassification(Task):
         return Judgement((*metrics, *by_type), lambda weights: _figures(parts, shown, weights), tuple(notes))
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
-        entities = read_entities(ragged_column(answers, TAGS)[place].tolist())
-        listed = [f"{entity.type} {entity.first}–{entity.last}" for entity in entities[:_SHOWN]]
-        more = ", …" if len(entities) > _SHOWN else ""
-        return f"{', '.join(listed)}{more} (words)" if listed else "no entities"
+        return _in_words(read_entities(ragged_column(answers, TAGS)[place].tolist()))
+
+    def show_truth(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        return _in_words(read_entities(answers.truths[TAGS][place].tolist()))
+
+    def drawing(
+        self, answers: Answers, place: int, names: Sequence[str] | None = None, *, truth: bool = False
+    ) -> Drawing:
+        tags = answers.truths[TAGS] if truth else ragged_column(answers, TAGS)
+        entities = read_entities(tags[place].tolist())
+        return Drawing(marks=tuple(DrawnMark(entity.first, entity.last, entity.type) for entity in entities))
 
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
         """Each word with its tag, and the entities that the tags make up."""
@@ -136,6 +144,12 @@ class TokenClassification(Task):
             for type_, first, last in read_entities(tags)
         ]
         return {"words": words, "tags": tags, "entities": entities}
+
+
+def _in_words(entities: Sequence[Entity]) -> str:
+    listed = [f"{entity.type} {entity.first}–{entity.last}" for entity in entities[:_SHOWN]]
+    more = ", …" if len(entities) > _SHOWN else ""
+    return f"{', '.join(listed)}{more} (words)" if listed else "no entities"
 
 
 def _checked_labels(setup: OutputSetup) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from zoolens.base.errors import ManifestError, ModelError
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.schema_masks import Threshold
 from zoolens.inventory.preprocess.sound_inputs import SoundPlace
+from zoolens.inventory.tasks.drawing import Drawing, DrawnSpan
 from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 from zoolens.inventory.tasks.ragged import Ragged
@@ -162,9 +163,29 @@ class VoiceActivity(Task):
         turns = list(_turns(frames))
         if not turns:
             return f"no speech in {len(frames.probability):,} frames"
-        listed = ", ".join(f"{max(begin, 0):.2f} to {end:.2f} s" for begin, end in turns[:_SHOWN])
-        more = ", …" if len(turns) > _SHOWN else ""
-        return f"speech in {frames.active.mean():.0%} of frames: {listed}{more}"
+        return f"speech in {frames.active.mean():.0%} of frames: {_in_words(turns)}"
+
+    def show_truth(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        intervals = answers.truths["intervals"][place].reshape(-1, 2)
+        if not len(intervals):
+            return "no speech"
+        return f"speech: {_in_words(intervals.tolist())}" if answers.truths["timed"][place] else "speech"
+
+    def drawing(
+        self, answers: Answers, place: int, names: Sequence[str] | None = None, *, truth: bool = False
+    ) -> Drawing | None:
+        if truth and not answers.truths["timed"][place]:
+            # When somebody speaks is not known, only whether.
+            return None
+        spoken = (
+            answers.truths["intervals"][place].reshape(-1, 2).tolist() if truth else _turns(_frames(answers, place))
+        )
+        return Drawing(spans=tuple(DrawnSpan(max(begin, 0.0), end) for begin, end in spoken if end > 0))
+
+
+def _in_words(turns: Sequence[Sequence[float]]) -> str:
+    listed = ", ".join(f"{max(begin, 0):.2f} to {end:.2f} s" for begin, end in turns[:_SHOWN])
+    return listed + (", …" if len(turns) > _SHOWN else "")
 
 
 def _each(answers: Answers) -> Iterator[Frames]:
