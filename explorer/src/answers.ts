@@ -31,7 +31,7 @@ export interface AuditSummary {
   severities: (SeverityCount)[];
 }
 
-/** A box in pixels of the image. */
+/** A box in pixels of the image. `style` is 0 to 15, the same for the same class; from 8 on its line is dashed. */
 export interface BoxItem {
   left: number;
   top: number;
@@ -39,6 +39,7 @@ export interface BoxItem {
   height: number;
   name: string;
   score: number | null;
+  style: number;
 }
 
 /** What there is to choose from, and the answer of a query over it. */
@@ -113,20 +114,22 @@ export interface ClaimedRun {
   sentence: string;
 }
 
-/** `inputs` of this class, and how many inputs were `answered` with it. */
+/** `inputs` of this class, and how many inputs were `answered` with it; null where an answer is no class. */
 export interface ClassItem {
   number: number;
   name: string;
-  inputs: number;
-  answered: number;
-  /** The recall of the class; null where it is not stored. */
-  recall: Figure | null;
+  inputs: number | null;
+  answered: number | null;
+  /** The recall of the class, or what else its task tells of each class; null where it is not stored. */
+  figure: Figure | null;
 }
 
-/** Classes that are a label or an answer of at least one input: `total` of them, of which no more than 2,000 are given. */
+/** Classes that are a label or an answer of at least one input, or that have a figure of their own: `total` of them, of which no more than 2,000 are given. */
 export interface ClassList {
   /** Why there are none. */
   reason: string;
+  /** Which figure the classes have. */
+  metric: string;
   /** Whether the scores of the answers were kept, so that inputs can be sorted by them. */
   scored: boolean;
   /** Whether the answers are no classes, and each of them has a score of its own that inputs can be sorted by. */
@@ -141,19 +144,28 @@ export interface ClassPair {
   answer: number;
 }
 
+/** A class of a map, with its share of the pixels in words. From style 8 on its pixels are striped. */
+export interface ClassShare {
+  name: string;
+  words: string;
+  style: number;
+}
+
 export interface CompareJob {
   /** MODEL@RUNTIME, or a stored run. */
   a: string;
   b: string;
 }
 
-/** A class on whose inputs the accuracy of the two runs differs. */
+/** A class of which the two runs have different figures. */
 export interface ComparedClass {
   name: string;
-  inputs: number;
+  /** The inputs of this class; null where an input may hold several classes. */
+  inputs: number | null;
   a: string;
   b: string;
-  /** The p-value of the exact McNemar test on the inputs of this class alone. */
+  change: string;
+  /** The p-value of the exact McNemar test on the inputs of this class alone; empty where none was made. */
   p: string;
 }
 
@@ -205,6 +217,8 @@ export interface Comparison {
   figures: (ComparedFigure)[];
   figures_chart: Record<string, unknown> | null;
   flips_chart: Record<string, unknown> | null;
+  /** Which figure of each class `classes` have: the recall, the AP. */
+  class_metric: string;
   classes: (ComparedClass)[];
   /** How many classes changed, of which `classes` are the clearest. */
   changed_classes: number;
@@ -290,9 +304,16 @@ export interface DrawnItem {
   boxes: (BoxItem)[];
   /** How many boxes there are beside those. */
   more_boxes: number;
-  words: (WordItem)[];
   /** Whether there is a map of classes at /runs/{run}/drawings/{index}. */
   overlay: boolean;
+  /** The classes of the map, the largest first. */
+  legend: (ClassShare)[];
+  /** Words of the input that are marked; null where the answer is not about words. */
+  marks: (MarkItem)[] | null;
+  /** Words of the input that answer a question; of what is right, any of them is. */
+  texts: (string)[];
+  /** Stretches of a sound; null where the answer is not about moments. */
+  spans: (SpanItem)[] | null;
 }
 
 export interface EvaluateJob {
@@ -429,6 +450,16 @@ export interface InputItem {
   /** `width` and `height` are those of the image in its own pixels, in which boxes are given; 0: it is none. */
   width: number;
   height: number;
+  /** The words of a text that its dataset splits into words, which marks of an answer count. */
+  tokens: (string)[];
+  /** How many words there are beside those. */
+  more_tokens: number;
+  /** The two texts of a pair. */
+  texts: (string)[];
+  /** Of a sound: the largest sample of each of equal stretches, between 0 and 1. */
+  wave: (number)[];
+  /** How long a sound is. */
+  seconds: number;
 }
 
 export type InputState = "ready" | "opening" | "unavailable";
@@ -484,7 +515,8 @@ export interface LatestRun {
   created: string;
   dataset: string;
   runtime: string;
-  top1: Figure | null;
+  /** The figure that says how good its answers are: top-1 of classes, AP of boxes. */
+  judged: Figure | null;
   /** The median latency at batch size 1, never of larger batches. */
   latency_p50: Figure | null;
 }
@@ -535,6 +567,16 @@ export interface ListingState {
   complete: boolean;
 }
 
+/** How far two models agree on what they were given. */
+export interface LiveAgreement {
+  /** What is told: the mean overlap of boxes, the share of pixels with the same class. */
+  name: string;
+  value: number | null;
+  words: string;
+  /** Why it is not known. */
+  reason: string;
+}
+
 /** `label` is the name of the class, or its number where the manifest names none. */
 export interface LiveClass {
   label: string;
@@ -551,17 +593,27 @@ export interface LiveQuery {
   most?: number;
 }
 
-/** What a classifier says of an image. `took` is the time of this one call, with the way to the model's process: it measures nothing. */
+/** What a model says of an image: `classes` of a classifier, else `words` and what is `drawn`. `took` is the time of this one call, with the way to the process of the model: it measures nothing. */
 export interface LiveResult {
   model: string;
   runtime: string;
+  task: string;
   classes: (LiveClass)[];
+  words: string;
+  drawn: DrawnItem | null;
+  /** The map of classes as a transparent PNG in base64; empty where there is none. */
+  overlay: string;
+  /** Names the answer for /live/agreement; empty where it cannot be compared. */
+  key: string;
   took: string;
   opened: boolean;
   image: string;
+  /** `width` and `height` are those of the image, in whose pixels boxes are given. */
+  width: number;
+  height: number;
 }
 
-/** What became of one text, and what the model says of it: `classes`, or in `vector` its first numbers. */
+/** What became of one text, and what the model says of it: `classes`, in `vector` its first numbers, or `words` and what is `drawn` upon the words of `split`. */
 export interface LiveText {
   /** How many tokens the model was given. */
   tokens: number;
@@ -573,12 +625,23 @@ export interface LiveText {
   classes: (LiveClass)[];
   vector: string;
   length: string;
+  words: string;
+  drawn: DrawnItem | null;
+  /** The words of the text, which marks count; a text is split at spaces and at signs. */
+  split: (string)[];
+  /** How many words there are beside those. */
+  more_words: number;
+  /** Names the answer for /live/agreement; empty where it cannot be compared. */
+  key: string;
 }
 
 /** What a model says of several texts. */
 export interface LiveTextResult {
   model: string;
   runtime: string;
+  task: string;
+  /** Whether the model takes two texts together: `texts` then has one answer to both. */
+  pair: boolean;
   texts: (LiveText)[];
   most_tokens: number;
   /** How many numbers each vector has; 0 for classifiers. */
@@ -587,6 +650,14 @@ export interface LiveTextResult {
   alike: ((string)[])[];
   took: string;
   opened: boolean;
+}
+
+/** Words from `first` to `last`, counted from 0, and what they are said to be. */
+export interface MarkItem {
+  first: number;
+  last: number;
+  name: string;
+  style: number;
 }
 
 /** Everything that is known about one model. */
@@ -801,7 +872,7 @@ export interface ObservationPage {
   metrics: (FacetValue)[];
 }
 
-/** Models that take an image (and are classifiers) or a text: those that were measured first, then those whose files are on this machine. */
+/** Models that take an image or a text: those that were measured first, then those whose files are on this machine. */
 export interface Offered {
   models: (string)[];
 }
@@ -851,7 +922,7 @@ export interface PredictionItem {
   index: number;
   input: string;
   label: number | null;
-  /** `truth` is the name of its class, empty where the dataset does not say. */
+  /** `truth` is the name of its class, or what else is right in words; empty where the dataset does not say. */
   truth: string;
   ours: PredictedAnswer;
   theirs: PredictedAnswer | null;
@@ -971,7 +1042,8 @@ export interface RunItem {
   stack: string;
   attempt: number;
   failed: (FailedStage)[];
-  top1: Figure | null;
+  /** The figure that says how good its answers are: top-1 of classes, AP of boxes. */
+  judged: Figure | null;
   latency_p50: Figure | null;
   /** The figure that the list is sorted by. */
   sorted_by: Figure | null;
@@ -1107,6 +1179,12 @@ export interface SpanDetail {
   /** `from_share` and `to_share`: where it lies in the call. */
   from_share: number;
   to_share: number;
+}
+
+/** A stretch of a sound, in seconds. */
+export interface SpanItem {
+  begin: number;
+  end: number;
 }
 
 /** One fact about the environments or the manifests that differs. */
@@ -1356,12 +1434,6 @@ export interface WordColumn {
   number: boolean;
 }
 
-/** A word and its tag; an empty tag says nothing of the word. */
-export interface WordItem {
-  word: string;
-  tag: string;
-}
-
 /** A table whose cells are words. */
 export interface WordTable {
   columns: (WordColumn)[];
@@ -1418,5 +1490,6 @@ export interface Answers {
   "/services/server": WatchedServer;
   "/services": ServiceList;
   "/services/{session}": ServiceDetail;
+  "/live/agreement": LiveAgreement;
   "/live/models": Offered;
 }

@@ -2,17 +2,25 @@
 // reports and on the terminal.
 import type { Figure } from "../answers";
 
-/** A figure in a table: the value, and the interval below it in small. */
-export function FigureCell({ figure }: { figure: Figure | null }) {
+const TOP1 = "top1";
+
+/** A figure in a table: the value, and the interval below it in small. `named`: say which metric it is, unless top-1. */
+export function FigureCell({ figure, named }: { figure: Figure | null; named?: boolean }) {
   if (!figure) return <span class="dim">–</span>;
   if (figure.value === null) return <span class="dim" title={figure.reason}>{figure.reason ? "not available" : "–"}</span>;
   const at = figure.interval.indexOf("["); // what was measured once has none
   return (
     <span class="figure">
+      {named && figure.metric !== TOP1 && <span class="metric">{figure.metric} </span>}
       {figure.words}
       {at >= 0 && <span class="interval">{figure.interval.slice(at, figure.interval.indexOf("]", at) + 1)}</span>}
     </span>
   );
+}
+
+/** What a column of figures that judge runs is called: each task has its own metric. */
+export function judgedTitle(rows: { judged: Figure | null }[]): string {
+  return rows.every(({ judged }) => !judged || judged.metric === TOP1) ? "Top-1" : "Main metric";
 }
 
 /** A large figure with its name, as at the head of a page. */

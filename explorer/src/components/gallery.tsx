@@ -2,7 +2,7 @@
 import type { DrawnItem, InputItem, PredictedAnswer, PredictionItem } from "../answers";
 import { useAnswer } from "../api";
 import { setQuery, useRoute } from "../router";
-import { Drawn, InputPicture, NotShown, TaggedWords, useInputs } from "./inputs";
+import { Drawn, InputPicture, NotShown, useInputs } from "./inputs";
 import { Part, useOffset } from "./listing";
 import { ErrorState, Loading, useLate } from "./states";
 
@@ -59,7 +59,7 @@ export function Gallery({ run, other }: GalleryProps) {
   if (classes.error) return <ErrorState error={classes.error} again={classes.again} />;
   if (!classes.answer) return <Loading what="Reading the answers" />;
   const { rows, scored, judged } = classes.answer;
-  const labelled = judged || rows.some((row) => row.inputs > 0);
+  const labelled = judged || rows.some((row) => (row.inputs ?? 0) > 0);
   const alone = judged ? "loss" : !scored ? "index" : labelled ? "loss" : "surest";
   const usual = { shown: other ? "disagreeing" : "all", order: other ? "disagreement" : alone };
   const asked = (name: string, initial: string) => query.get(name) ?? initial;
@@ -110,8 +110,8 @@ export function Gallery({ run, other }: GalleryProps) {
           usual.order,
           judged ? (other ? ORDERS_OF_JUDGED_PAIRS : ORDERS_OF_JUDGED) : other ? ORDERS_OF_BOTH : ORDERS,
         )}
-        {!judged && labelled && ofClass("Label", "label", rows.filter((row) => row.inputs > 0))}
-        {ofClass(other ? "A answers" : "Answer", "answer", rows.filter((row) => row.answered > 0))}
+        {!judged && labelled && ofClass("Label", "label", rows.filter((row) => (row.inputs ?? 0) > 0))}
+        {ofClass(other ? "A answers" : "Answer", "answer", rows.filter((row) => (row.answered ?? 0) > 0))}
       </div>
       <Inputs run={run} other={other} shown={shown} order={order} />
     </>
@@ -159,7 +159,7 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
           </p>
         }
       >
-        <ul class={late ? "gallery late" : "gallery"} aria-label={other ? "Answers of both runs" : "Inputs"} aria-busy={loading}>
+        <ul class={`gallery${late ? " late" : ""}${isDrawn(page.rows) ? " drawn-inputs" : ""}${other ? " pairs" : ""}`} aria-label={other ? "Answers of both runs" : "Inputs"} aria-busy={loading}>
           {page.rows.map((row) => (
             <Card key={row.index} run={run} other={other} row={row} seen={pictures.items.get(row.index)} />
           ))}
@@ -167,6 +167,11 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
       </Part>
     </>
   );
+}
+
+/** Whether there are pictures with answers upon them, which need more room. */
+function isDrawn(rows: PredictionItem[]): boolean {
+  return rows.some((row) => row.ours.drawn !== null || row.right !== null);
 }
 
 interface CardProps {
@@ -178,10 +183,11 @@ interface CardProps {
 
 function Card({ run, other, row, seen }: CardProps) {
   const both = Boolean(other);
+  const ofClasses = row.ours.answer !== null;
   const drawn = row.ours.drawn !== null || row.right !== null;
   return (
     <li class="input">
-      {drawn ? (
+      {drawn && seen ? (
         <Drawings run={run} other={other} row={row} seen={seen} />
       ) : (
         <InputPicture path="/runs/{run}/inputs/{index}" subject={{ run }} seen={seen} name={row.input} />
@@ -194,18 +200,16 @@ function Card({ run, other, row, seen }: CardProps) {
           </>
         )}
       </p>
-      {row.right === null && (
-        <p>
-          Label:{" "}
-          {row.label === null ? (
-            <span class="dim">not known</span>
-          ) : (
-            <b>
-              <bdi>{row.truth || row.label}</bdi>
-            </b>
-          )}
-        </p>
-      )}
+      <p>
+        {ofClasses ? "Label: " : "Right: "}
+        {row.label === null && !row.truth ? (
+          <span class="dim">not known</span>
+        ) : (
+          <b>
+            <bdi>{row.truth || row.label}</bdi>
+          </b>
+        )}
+      </p>
       {row.label_words && !row.ours.best.some((scored) => scored.number === row.label) && (
         <p class="dim">
           {both ? "A gives" : "It gives"} {row.label_words} to the label
@@ -213,34 +217,42 @@ function Card({ run, other, row, seen }: CardProps) {
       )}
       <Said letter={both ? "A" : ""} answer={row.ours} />
       {row.theirs && <Said letter="B" answer={row.theirs} />}
-      {both && drawn && row.agreement_words && <p class="dim">The two agree by {row.agreement_words}</p>}
+      {both && !ofClasses && row.agreement_words && <p class="dim">Agreement of the two: {row.agreement_words}</p>}
     </li>
   );
 }
 
 /** What is right and what each run answered, each drawn on the input. */
-function Drawings({ run, other, row, seen }: CardProps) {
+function Drawings({ run, other, row, seen }: CardProps & { seen: InputItem }) {
   const sides: [string, string, DrawnItem | null, boolean][] = [
     ["What is right", run, row.right, true],
     [other ? "A" : "Answer", run, row.ours.drawn, false],
     ["B", other ?? "", row.theirs?.drawn ?? null, false],
   ];
   return (
-    <div class="drawings">
-      {sides.map(
-        ([title, whose, item, truth]) =>
-          item && (
-            <figure>
-              <Drawn run={run} whose={whose} seen={seen} item={item} name={row.input} truth={truth} />
-              <TaggedWords item={item} />
-              <figcaption class="dim">
-                {title}
-                {item.more_boxes > 0 && `, ${item.more_boxes.toLocaleString("en")} more boxes`}
-              </figcaption>
-            </figure>
-          ),
+    <>
+      {seen.texts.length > 1 && (
+        <p>
+          <b>
+            <bdi>{seen.texts[0]}</bdi>
+          </b>
+        </p>
       )}
-    </div>
+      <div class={seen.wave.length > 0 ? "drawings stacked" : seen.picture ? "drawings" : "drawings beside-texts"}>
+        {sides.map(
+          ([title, whose, item, truth]) =>
+            item && (
+              <figure>
+                <figcaption class="dim">
+                  {title}
+                  {item.more_boxes > 0 && `, ${item.more_boxes.toLocaleString("en")} more boxes`}
+                </figcaption>
+                <Drawn run={run} whose={whose} seen={seen} item={item} name={row.input} truth={truth} />
+              </figure>
+            ),
+        )}
+      </div>
+    </>
   );
 }
 

@@ -2,6 +2,7 @@
 import { useEffect } from "preact/hooks";
 import type { DrawnItem, InputItem } from "../answers";
 import { type Parameters, resourceUrl, useAnswer } from "../api";
+import { AnsweredText, DrawnPicture, MarkedWords, Waveform } from "./drawings";
 
 const PAUSE = 1000; // milliseconds until data that are being opened are asked for again
 
@@ -52,6 +53,7 @@ interface PictureProps {
 
 export function InputPicture({ path, subject, seen, name }: PictureProps) {
   if (!seen) return null;
+  if (seen.wave.length > 0) return <Waveform seen={seen} />;
   if (!seen.picture) {
     return (
       <p class="numbers">
@@ -67,77 +69,30 @@ interface DrawnProps {
   run: string;
   /** The run whose answer is drawn. */
   whose: string;
-  seen?: InputItem;
+  seen: InputItem;
   item: DrawnItem;
   name: string;
   truth: boolean;
 }
 
-/** An input with boxes or a map of classes upon it. Boxes are given in pixels of the image itself. */
+/** An input with an answer, or with what is right, drawn upon it. */
 export function Drawn({ run, whose, seen, item, name, truth }: DrawnProps) {
-  if (!seen?.picture || !seen.width || !seen.height) {
+  if (item.marks && seen.tokens.length > 0) return <MarkedWords words={seen.tokens} more={seen.more_tokens} marks={item.marks} />;
+  if (seen.texts.length > 1) return <AnsweredText text={seen.texts[1] ?? ""} answers={item.texts} />;
+  if (seen.wave.length > 0) return <Waveform seen={seen} spans={item.spans} />;
+  if (!seen.picture || !seen.width || !seen.height) {
     return <InputPicture path="/runs/{run}/inputs/{index}" subject={{ run }} seen={seen} name={name} />;
   }
-  const { width, height } = seen;
-  const letter = Math.max(width, height) / 22;
   return (
-    <div class="drawn">
-      <InputPicture path="/runs/{run}/inputs/{index}" subject={{ run }} seen={seen} name={name} />
-      {item.overlay && (
-        <img
-          class="over"
-          src={resourceUrl("/runs/{run}/drawings/{index}", { run: whose, index: seen.index, truth })}
-          alt={truth ? "The classes that are right" : "The classes that were answered"}
-        />
-      )}
-      {item.boxes.length > 0 && (
-        <svg class="over" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={boxesInWords(item)}>
-          {item.boxes.map((box) => (
-            <g class={`box colour-${colourOf(box.name)}`}>
-              <rect x={box.left} y={box.top} width={box.width} height={box.height} vector-effect="non-scaling-stroke" />
-              <text x={Math.max(0, box.left) + letter / 4} y={Math.max(letter, box.top + letter)} font-size={letter}>
-                {box.name}
-                {box.score !== null && ` ${box.score.toFixed(2)}`}
-              </text>
-            </g>
-          ))}
-        </svg>
-      )}
-    </div>
-  );
-}
-
-function boxesInWords({ boxes, more_boxes }: DrawnItem): string {
-  return `${(boxes.length + more_boxes).toLocaleString("en")} boxes: ${boxes.map((box) => box.name).join(", ")}`;
-}
-
-const COLOURS = 6;
-
-/** The same name has the same colour in every picture. */
-export function colourOf(name: string): number {
-  let sum = 0;
-  for (const letter of name) sum = (31 * sum + (letter.codePointAt(0) ?? 0)) % 9973;
-  return sum % COLOURS;
-}
-
-/** The words of a text with their tags. */
-export function TaggedWords({ item }: { item: DrawnItem }) {
-  if (item.words.length === 0) return null;
-  return (
-    <p class="tagged">
-      {item.words.map(({ word, tag }) =>
-        tag ? (
-          <>
-            <mark class={`colour-${colourOf(tag.replace(/^[BIES]-/, ""))}`}>
-              <bdi>{word}</bdi> <small>{tag}</small>
-            </mark>{" "}
-          </>
-        ) : (
-          <>
-            <bdi>{word}</bdi>{" "}
-          </>
-        ),
-      )}
-    </p>
+    <DrawnPicture
+      src={resourceUrl("/runs/{run}/inputs/{index}", { run, index: seen.index })}
+      alt={`Input ${name}`}
+      title={seen.words}
+      width={seen.width}
+      height={seen.height}
+      item={item}
+      overlay={item.overlay ? resourceUrl("/runs/{run}/drawings/{index}", { run: whose, index: seen.index, truth }) : undefined}
+      shows={truth ? "The classes that are right" : "The classes that were answered"}
+    />
   );
 }

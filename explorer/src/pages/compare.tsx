@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { ComparedClass, ComparedFigure, ComparedRun, Comparison, RunItem, StackChange } from "../answers";
 import { ApiError, isLive, useAnswer } from "../api";
 import { Chart } from "../components/chart";
-import { FigureCell, Moment, Tile } from "../components/figure";
+import { FigureCell, Moment, Tile, judgedTitle } from "../components/figure";
 import { SearchBox } from "../components/filters";
 import { Gallery } from "../components/gallery";
 import { JobCard } from "../components/job";
@@ -85,7 +85,7 @@ function Runs(props: {
     { key: "data", title: "Data", cell: (row) => <bdi class="wide">{row.dataset}</bdi> },
     { key: "inputs", title: "Inputs", number: true, cell: (row) => row.inputs.toLocaleString("en") },
     { key: "stack", title: "Stack", cell: (row) => <bdi class="wide">{row.stack}</bdi> },
-    { key: "top1", title: "Top-1", number: true, cell: (row) => <FigureCell figure={row.top1} /> },
+    { key: "judged", title: judgedTitle(answer?.rows ?? []), number: true, cell: (row) => <FigureCell figure={row.judged} named /> },
   ];
   const rows = (answer?.rows ?? []).filter((row) => row.id !== without);
   return (
@@ -329,6 +329,7 @@ function Inputs({ answer }: { answer: Comparison }) {
       <div class="column">{column("B", b)}</div>
     </div>
   );
+  const ofClasses = answer.differing !== null;
   /** Inputs of A are on this page; those of B alone are on the page of its run, with A beside it. */
   const show = (letter: string, changes: Record<string, string>) => {
     if (letter === "A") {
@@ -356,31 +357,35 @@ function Inputs({ answer }: { answer: Comparison }) {
               </>
             ),
           },
-          {
-            key: "confusion",
-            title: "Confusion",
-            content: () =>
-              both((letter, run) => (
-                <>
-                  <h3>{letter}</h3>
-                  <Confusion
-                    run={run.id}
-                    onPick={(label, given) => show(letter, { label: String(label), answer: String(given) })}
-                  />
-                </>
-              )),
-          },
-          {
-            key: "calibration",
-            title: "Calibration",
-            content: () =>
-              both((letter, run) => (
-                <>
-                  <h3>{letter}</h3>
-                  <Calibration run={run.id} onPick={(bin) => show(letter, { bin: String(bin) })} />
-                </>
-              )),
-          },
+          ...(ofClasses
+            ? [
+                {
+                  key: "confusion",
+                  title: "Confusion",
+                  content: () =>
+                    both((letter, run) => (
+                      <>
+                        <h3>{letter}</h3>
+                        <Confusion
+                          run={run.id}
+                          onPick={(label, given) => show(letter, { label: String(label), answer: String(given) })}
+                        />
+                      </>
+                    )),
+                },
+                {
+                  key: "calibration",
+                  title: "Calibration",
+                  content: () =>
+                    both((letter, run) => (
+                      <>
+                        <h3>{letter}</h3>
+                        <Calibration run={run.id} onPick={(bin) => show(letter, { bin: String(bin) })} />
+                      </>
+                    )),
+                },
+              ]
+            : []),
         ]}
       />
     </section>
@@ -389,20 +394,24 @@ function Inputs({ answer }: { answer: Comparison }) {
 
 function Classes({ answer }: { answer: Comparison }) {
   if (!answer.classes.length) return null;
+  const tested = answer.classes.some((row) => row.p);
   const columns: Column<ComparedClass>[] = [
     { key: "name", title: "Class", cell: (row) => <bdi class="wide">{row.name}</bdi> },
-    { key: "inputs", title: "Inputs", number: true, cell: (row) => row.inputs.toLocaleString("en") },
-    { key: "a", title: "A right", number: true, cell: (row) => row.a },
-    { key: "b", title: "B right", number: true, cell: (row) => row.b },
-    { key: "p", title: "p", number: true, help: "Exact McNemar test of this class alone", cell: (row) => row.p },
+    ...(tested ? [{ key: "inputs", title: "Inputs", number: true, cell: (row: ComparedClass) => row.inputs?.toLocaleString("en") }] : []),
+    { key: "a", title: `${answer.class_metric} of A`, number: true, cell: (row) => row.a },
+    { key: "b", title: `${answer.class_metric} of B`, number: true, cell: (row) => row.b },
+    { key: "change", title: "B vs A", number: true, cell: (row) => row.change },
+    ...(tested ? [{ key: "p", title: "p", number: true, help: "Exact McNemar test of this class alone", cell: (row: ComparedClass) => row.p }] : []),
   ];
   return (
     <section aria-label="Classes">
       <h2>Classes that change most</h2>
       <p class="dim">
-        Each p is for itself: of many classes, some are small by chance.
+        {tested
+          ? "Each p is for itself: of many classes, some are small by chance."
+          : "Each interval is of one run by itself: how far two classes differ by chance was not tested."}
         {answer.changed_classes > answer.classes.length &&
-          ` The clearest ${answer.classes.length} of ${answer.changed_classes.toLocaleString("en")}.`}
+          ` The first ${answer.classes.length} of ${answer.changed_classes.toLocaleString("en")}.`}
       </p>
       <Table label="Classes that change most" columns={columns} rows={answer.classes} rowKey={(row) => row.name} />
     </section>

@@ -1,8 +1,9 @@
 // Live: drop in an image or type some texts, run them through several models at once, and see their answers side by side.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { LiveClass, LiveResult, LiveText, LiveTextResult } from "../answers";
-import { ApiError, download, get, resourceUrl, upload } from "../api";
+import type { DrawnItem, LiveClass, LiveResult, LiveText, LiveTextResult } from "../answers";
+import { ApiError, download, get, resourceUrl, upload, useAnswer } from "../api";
+import { AnsweredText, DrawnPicture, MarkedWords } from "../components/drawings";
 import { Loading } from "../components/states";
 import { Tabs } from "../components/tabs";
 import { setQuery, useRoute } from "../router";
@@ -14,6 +15,7 @@ const MOST_TEXTS = 5;
 const MOST_LETTERS = 100_000; // of each text: a browser takes minutes to lay out a line of millions
 const KEPT_LETTERS = 2000; // of each text in the address
 const MOST_BYTES = 16 << 20; // of an image: the server takes no more
+const MOST_PAIRS = 6; // of models whose agreement is told
 const PAUSE = 400; // milliseconds after the last key before texts are sent
 
 /** "zoo:name in runtime" of each card; without a runtime the server chooses one. */
@@ -28,7 +30,7 @@ export function LivePage() {
       <h1>Live</h1>
       <p>
         One image or some texts through several models, each with its own preprocessing or tokenizer, in a sandboxed process of
-        its own.
+        its own. Boxes, maps of classes and tags are drawn on what the models were given.
       </p>
       <Tabs
         label="What the models are given"
@@ -86,11 +88,18 @@ function ImageLive() {
       </div>
     </section>
   );
-  return <Live takes="image" parameter="with" example="demo:lenet-torch" entry={entry} card={(choice, remove) => (
-    <AnswerCard choice={choice} given={given?.image} path="/live" waits="Waits for an image." onRemove={remove}>
+  return <Live takes="image" parameter="with" example="demo:lenet-torch" entry={entry} card={(choice, remove, tell) => (
+    <AnswerCard choice={choice} given={given?.image} path="/live" waits="Waits for an image." onRemove={remove}
+      onResult={(result?: LiveResult) => tell(result?.key ? [result.key] : [])}>
       {(result: LiveResult) => (
         <>
-          <Classes classes={result.classes} />
+          {result.classes.length > 0 && <Classes classes={result.classes} />}
+          {result.drawn && picture && <DrawnImage result={result} drawn={result.drawn} picture={picture} name={given?.name ?? ""} />}
+          {result.words && (
+            <p>
+              <bdi>{result.words}</bdi>
+            </p>
+          )}
           <p class="dim">
             {result.image}; this call took {result.took}
           </p>
@@ -157,21 +166,29 @@ function TextLive() {
           Add a text
         </button>
       )}
-      <p class="dim">Models that make vectors of texts show the similarity of several of them.</p>
+      <p class="dim">Models that make vectors of texts show the similarity of several of them. A model that looks for an answer takes the question as
+        text 1 and what it is to be found in as text 2.</p>
     </section>
   );
-  return <Live takes="text" parameter="model" example="folder:minilm" entry={entry} card={(choice, remove) => (
-    <AnswerCard choice={choice} given={given.body} path="/live/text" waits="Waits for a text." onRemove={remove}>
-      {(result: LiveTextResult) => <TextAnswers result={result} numbers={given.numbers} />}
+  return <Live takes="text" parameter="model" example="folder:minilm" entry={entry} card={(choice, remove, tell) => (
+    <AnswerCard choice={choice} given={given.body} path="/live/text" waits="Waits for a text." onRemove={remove}
+      onResult={(result?: LiveTextResult) => tell(result?.texts.map((text) => text.key) ?? [])}>
+      {(result: LiveTextResult) => <TextAnswers result={result} given={given} />}
     </AnswerCard>
   )} />;
 }
 
+interface GivenTexts {
+  body?: Blob;
+  numbers: number[];
+  texts: string[];
+}
+
 /** The texts that are not empty as the body of a request, none where all are; and which of the boxes they stand in. */
-function asGiven(texts: string[]): { body?: Blob; numbers: number[] } {
+function asGiven(texts: string[]): GivenTexts {
   const numbers = texts.flatMap((text, place) => (text === "" ? [] : [place + 1]));
   const body = numbers.length ? new Blob([JSON.stringify(texts.filter((text) => text !== ""))]) : undefined;
-  return { body, numbers };
+  return { body, numbers, texts: texts.filter((text) => text !== "") };
 }
 
 interface LiveProps {
@@ -180,13 +197,15 @@ interface LiveProps {
   parameter: string;
   example: string;
   entry: ComponentChildren;
-  card: (choice: Choice, remove: () => void) => ComponentChildren;
+  /** `tell` is called with the keys of a card's answers, which can be compared with those of other cards. */
+  card: (choice: Choice, remove: () => void, tell: (keys: string[]) => void) => ComponentChildren;
 }
 
 function Live({ takes, parameter, example, entry, card }: LiveProps) {
   const { query } = useRoute();
   const chosen = query.getAll(parameter);
   const [offered, setOffered] = useState<string[]>();
+  const [keys, setKeys] = useState<Record<string, string[]>>({});
   useEffect(() => {
     get("/live/models", { takes, limit: OFFERED }).then(
       ({ models }) => {
@@ -207,11 +226,18 @@ function Live({ takes, parameter, example, entry, card }: LiveProps) {
             No model that is listed here takes text: a manifest declares it with <code>modality: text</code> and a tokenizer.
           </p>
         )}
-        <div class={takes === "text" ? "cards texts-cards" : "cards"}>
+        <div class={takes === "text" ? "cards texts-cards" : "cards pictures-cards"}>
           {chosen.map((text, place) => (
-            <div key={text}>{card(parse(text), () => setQuery({ [parameter]: chosen.filter((_, other) => other !== place) }))}</div>
+            <div key={text}>
+              {card(
+                parse(text),
+                () => setQuery({ [parameter]: chosen.filter((_, other) => other !== place) }),
+                (told) => setKeys((before) => ({ ...before, [text]: told })),
+              )}
+            </div>
           ))}
         </div>
+        <Agreements chosen={chosen} keys={keys} />
       </section>
     </div>
   );
@@ -305,10 +331,12 @@ interface CardProps<Result> {
   path: string;
   waits: string;
   onRemove: () => void;
+  /** Called with each answer, and with none as long as there is none. */
+  onResult: (result?: Result) => void;
   children: (result: Result) => ComponentChildren;
 }
 
-function AnswerCard<Result extends { runtime: string }>({ choice, given, path, waits, onRemove, children }: CardProps<Result>) {
+function AnswerCard<Result extends { runtime: string }>({ choice, given, path, waits, onRemove, onResult, children }: CardProps<Result>) {
   const [result, setResult] = useState<Result>();
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
@@ -318,9 +346,14 @@ function AnswerCard<Result extends { runtime: string }>({ choice, given, path, w
     setBusy(given !== undefined);
     setProblem("");
     setResult(undefined); // it was about something else
+    onResult();
     if (!given) return;
     upload<Result>(path, { model: choice.model, runtime: choice.runtime }, given)
-      .then((answer) => own === latest.current && setResult(() => answer))
+      .then((answer) => {
+        if (own !== latest.current) return;
+        setResult(() => answer);
+        onResult(answer);
+      })
       .catch((error: unknown) => {
         if (own !== latest.current) return;
         setResult(undefined);
@@ -353,6 +386,58 @@ function AnswerCard<Result extends { runtime: string }>({ choice, given, path, w
   );
 }
 
+/** The image that was given, with what the model found on it. */
+function DrawnImage(props: { result: LiveResult; drawn: DrawnItem; picture: string; name: string }) {
+  const { result, drawn, picture, name } = props;
+  return (
+    <>
+      <DrawnPicture
+        src={picture}
+        alt={name}
+        width={result.width}
+        height={result.height}
+        item={drawn}
+        overlay={result.overlay ? `data:image/png;base64,${result.overlay}` : undefined}
+        shows="The classes that were answered"
+      />
+      {drawn.more_boxes > 0 && <p class="dim">{drawn.more_boxes.toLocaleString("en")} more boxes are not drawn</p>}
+    </>
+  );
+}
+
+/** How far each two models agree on what they were given. */
+function Agreements({ chosen, keys }: { chosen: string[]; keys: Record<string, string[]> }) {
+  const told = chosen.filter((text) => keys[text]?.some(Boolean));
+  const pairs = told.flatMap((a, place) => told.slice(place + 1).map((b) => [a, b] as const)).slice(0, MOST_PAIRS);
+  if (!pairs.length) return null;
+  return (
+    <section aria-label="Agreement">
+      <h2>Agreement</h2>
+      <ul class="plain">
+        {pairs.flatMap(([a, b]) =>
+          (keys[a] ?? []).map((key, place) => {
+            const other = keys[b]?.[place];
+            return key && other && <Agreement key={`${key} ${other}`} names={[a, b]} keys={[key, other]} text={(keys[a] ?? []).length > 1 ? place + 1 : 0} />;
+          }),
+        )}
+      </ul>
+    </section>
+  );
+}
+
+function Agreement({ names, keys, text }: { names: [string, string]; keys: [string, string]; text: number }) {
+  const { answer, error } = useAnswer("/live/agreement", { a: keys[0], b: keys[1] });
+  const reason = error?.message ?? answer?.reason;
+  return (
+    <li>
+      <bdi>{names[0]}</bdi> and <bdi>{names[1]}</bdi>
+      {text > 0 && `, answer ${text}`}:{" "}
+      {reason ? <span class="dim">not known. {reason}</span> : answer && <b>{answer.words}</b>}{" "}
+      {!reason && answer && <span class="dim">({answer.name})</span>}
+    </li>
+  );
+}
+
 function Classes({ classes }: { classes: LiveClass[] }) {
   return (
     <ol>
@@ -367,14 +452,22 @@ function Classes({ classes }: { classes: LiveClass[] }) {
   );
 }
 
-function TextAnswers({ result, numbers }: { result: LiveTextResult; numbers: number[] }) {
-  const several = result.texts.length > 1 || numbers[0] !== 1;
+function TextAnswers({ result, given }: { result: LiveTextResult; given: GivenTexts }) {
+  const { numbers, texts } = given;
+  const several = !result.pair && (result.texts.length > 1 || numbers[0] !== 1);
   return (
     <>
       {result.texts.map((text, place) => (
         <section aria-label={several ? `Text ${numbers[place]}` : "Text"}>
           {several && <h3>Text {numbers[place]}</h3>}
           {text.classes.length > 0 && <Classes classes={text.classes} />}
+          {text.drawn?.marks && <MarkedWords words={text.split} more={text.more_words} marks={text.drawn.marks} />}
+          {text.drawn && result.pair && <AnsweredText text={(texts[1] ?? "").split(/\s+/).join(" ")} answers={text.drawn.texts} />}
+          {text.words && (
+            <p>
+              <bdi>{text.words}</bdi>
+            </p>
+          )}
           {result.numbers > 0 && (
             <p>
               {result.numbers.toLocaleString("en")} {result.numbers === 1 ? "number" : "numbers"}, length of the vector {text.length}:{" "}

@@ -2,7 +2,7 @@
 import type { ClaimItem, ModelDetail, Namesake, RunItem } from "../answers";
 import { isLive, useAnswer } from "../api";
 import { Chart, type Spec } from "../components/chart";
-import { FigureCell, Moment, Tile } from "../components/figure";
+import { FigureCell, Moment, Tile, judgedTitle } from "../components/figure";
 import { PageLink } from "../components/link";
 import { NetworkPicture } from "../components/network";
 import { NetworkDiff } from "../components/networkdiff";
@@ -134,10 +134,10 @@ const CLAIMS: Column<ClaimItem>[] = [
   { key: "source", title: "Who says so", cell: (claim) => <bdi class="prose">{claim.source}</bdi> },
 ];
 
-const METRICS = { top1: "Top-1", latency_p50: "Median latency", ece: "Calibration error", throughput: "Throughput", file_size: "File size" };
+const METRICS = { "": "Main metric", latency_p50: "Median latency", ece: "Calibration error", throughput: "Throughput", file_size: "File size" };
 
 function History({ model }: { model: ModelDetail }) {
-  const [metric, setMetric] = useQueryState("metric", "top1");
+  const [metric, setMetric] = useQueryState("metric", "");
   const { answer, error } = useAnswer(model.runs ? "/history/{ref}" : null, { ref: model.ref, metric });
   if (!model.runs) {
     return (
@@ -181,10 +181,10 @@ const NEWEST = 10;
 function NewestRuns({ model }: { model: string }) {
   const { answer } = useAnswer("/runs", { model: [model], limit: NEWEST });
   if (!answer?.rows.length) return null;
-  return <Table label="Newest runs" columns={RUNS} rows={answer.rows} rowKey={(row) => row.id} />;
+  return <Table label="Newest runs" columns={RUNS(judgedTitle(answer.rows))} rows={answer.rows} rowKey={(row) => row.id} />;
 }
 
-const RUNS: Column<RunItem>[] = [
+const RUNS = (judged: string): Column<RunItem>[] => [
   {
     key: "run",
     title: "Run",
@@ -197,7 +197,7 @@ const RUNS: Column<RunItem>[] = [
   { key: "when", title: "Begun", cell: (row) => <Moment at={row.created} /> },
   { key: "data", title: "Data", cell: (row) => <bdi class="wide">{row.dataset}</bdi> },
   { key: "stack", title: "Stack", cell: (row) => <bdi class="wide">{row.stack}</bdi> },
-  { key: "top1", title: "Top-1", number: true, cell: (row) => <FigureCell figure={row.top1} /> },
+  { key: "judged", title: judged, number: true, cell: (row) => <FigureCell figure={row.judged} named /> },
   { key: "latency", title: "p50", number: true, cell: (row) => <FigureCell figure={row.latency_p50} /> },
 ];
 

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { ModelItem, ModelPage } from "../answers";
 import { ApiError, isLive, send, useAnswer } from "../api";
-import { FigureCell, Moment, Sparkline } from "../components/figure";
+import { FigureCell, Moment, Sparkline, judgedTitle } from "../components/figure";
 import { Facets, type FacetNames, SearchBox } from "../components/filters";
 import { PageLink } from "../components/link";
 import { Filtered, NothingFits, Part, useOffset } from "../components/listing";
@@ -39,7 +39,8 @@ export function ModelsPage() {
     const timer = setTimeout(again, LISTING_AGAIN);
     return () => clearTimeout(timer);
   }, [answer]);
-  const [columns, chooser] = useColumns(useMemo(() => COLUMNS(answer?.since, answer?.until), [answer?.since, answer?.until]));
+  const judged = judgedTitle((answer?.rows ?? []).flatMap(({ latest }) => (latest ? [latest] : [])));
+  const [columns, chooser] = useColumns(useMemo(() => COLUMNS(judged, answer?.since, answer?.until), [judged, answer?.since, answer?.until]));
   const filtered = Boolean(query.get("q")) || Object.values(facets).some((values) => values.length);
   return (
     <>
@@ -125,7 +126,7 @@ function empty(facets: Record<string, string[]>): Record<string, string> {
   return Object.fromEntries(Object.keys(facets).map((name) => [name, ""]));
 }
 
-const COLUMNS = (since?: string | null, until?: string | null): Column<ModelItem>[] => [
+const COLUMNS = (judged: string, since?: string | null, until?: string | null): Column<ModelItem>[] => [
   {
     key: "ref",
     title: "Model",
@@ -174,14 +175,14 @@ const COLUMNS = (since?: string | null, until?: string | null): Column<ModelItem
   },
   {
     key: "top1",
-    title: "Measured top-1",
+    title: `Measured ${judged === "Top-1" ? "top-1" : "metric"}`,
     number: true,
-    help: "Of the newest run, on that run's data, with its 95 % interval",
+    help: "Top-1 of a classifier, AP of a detector and so on: of the newest run, on that run's data, with its 95 % interval",
     cell: (row) =>
-      row.latest && !row.latest.top1 && !row.latest.latency_p50 ? (
+      row.latest && !row.latest.judged && !row.latest.latency_p50 ? (
         <span class="dim">nothing finished</span>
       ) : (
-        <FigureCell figure={row.latest?.top1 ?? null} />
+        <FigureCell figure={row.latest?.judged ?? null} named />
       ),
   },
   {

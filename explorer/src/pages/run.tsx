@@ -1,7 +1,7 @@
 // One run: what ran, what it found, which classes it confuses, how sure it is, how long it takes, and input by input.
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
-import type { ClassItem, Fact, Figure, ObservationItem, RunDetail } from "../answers";
+import type { ClassItem, ClassList, Fact, Figure, ObservationItem, RunDetail } from "../answers";
 import { isLive, resourceUrl, useAnswer } from "../api";
 import { Chart } from "../components/chart";
 import { FigureCell, Moment, Tile } from "../components/figure";
@@ -201,7 +201,7 @@ const ORDERS: Record<string, string> = { recall: "recall", inputs: "-inputs", an
 function Classes({ run, onPick }: { run: string; onPick: (label: number) => void }) {
   const [by, setBy] = useQueryState("by", "recall");
   const { answer, error, loading, again } = useAnswer("/runs/{run}/classes", { run, order: ORDERS[by] ? by : "recall" });
-  const columns = useMemo(() => CLASSES(onPick), [run]);
+  const columns = useMemo(() => (answer ? CLASSES(answer, onPick) : []), [run, answer?.metric]);
   if (error) return <ErrorState error={error} again={again} />;
   if (!answer) return <Loading what="Reading the answers" />;
   if (answer.reason) {
@@ -214,9 +214,9 @@ function Classes({ run, onPick }: { run: string; onPick: (label: number) => void
   return (
     <>
       <p class="found">
-        {answer.total.toLocaleString("en")} classes occur as a label or as an answer
-        {answer.rows.length < answer.total && `; the first ${answer.rows.length.toLocaleString("en")} are listed`}. The recall of a
-        class is stored where at least five inputs have its label.
+        {answer.total.toLocaleString("en")} classes {answer.metric === RECALL ? "occur as a label or as an answer" : "have a figure of their own"}
+        {answer.rows.length < answer.total && `; the first ${answer.rows.length.toLocaleString("en")} are listed`}.{" "}
+        {answer.metric === RECALL && "The recall of a class is stored where at least five inputs have its label."}
       </p>
       <Table
         label="Classes"
@@ -232,18 +232,38 @@ function Classes({ run, onPick }: { run: string; onPick: (label: number) => void
   );
 }
 
-const CLASSES = (onPick: (label: number) => void): Column<ClassItem>[] => [
+const RECALL = "recall"; // the figure of each class of a classifier; other tasks have other figures, and no labels to pick
+
+const CLASSES = ({ metric }: ClassList, onPick: (label: number) => void): Column<ClassItem>[] => [
   {
     key: "name",
     title: "Class",
     sort: "number",
-    cell: (row) => (
-      <button type="button" class="more" onClick={() => onPick(row.number)}>
+    cell: (row) =>
+      metric === RECALL ? (
+        <button type="button" class="more" onClick={() => onPick(row.number)}>
+          <bdi>{row.name}</bdi>
+        </button>
+      ) : (
         <bdi>{row.name}</bdi>
-      </button>
-    ),
+      ),
   },
-  { key: "inputs", title: "Inputs", sort: "inputs", descending: true, number: true, cell: (row) => row.inputs.toLocaleString("en") },
+  ...(metric === RECALL ? COUNTS : []),
+  {
+    key: "figure",
+    title: metric === RECALL ? "Recall" : metric,
+    sort: "recall",
+    number: true,
+    help:
+      metric === RECALL
+        ? "Of the inputs of this class, the share that was classified correctly, with its 95 % interval"
+        : "What the task tells of this class alone, with its 95 % interval",
+    cell: (row) => <FigureCell figure={row.figure} />,
+  },
+];
+
+const COUNTS: Column<ClassItem>[] = [
+  { key: "inputs", title: "Inputs", sort: "inputs", descending: true, number: true, cell: (row) => row.inputs?.toLocaleString("en") },
   {
     key: "answered",
     title: "Answered",
@@ -251,15 +271,7 @@ const CLASSES = (onPick: (label: number) => void): Column<ClassItem>[] => [
     descending: true,
     number: true,
     help: "How many inputs were given this class",
-    cell: (row) => row.answered.toLocaleString("en"),
-  },
-  {
-    key: "recall",
-    title: "Recall",
-    sort: "recall",
-    number: true,
-    help: "Of the inputs of this class, the share that was classified correctly, with its 95 % interval",
-    cell: (row) => <FigureCell figure={row.recall} />,
+    cell: (row) => row.answered?.toLocaleString("en"),
   },
 ];
 

@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import type { RunItem } from "../answers";
 import { useAnswer } from "../api";
-import { FigureCell, Moment } from "../components/figure";
+import { FigureCell, Moment, judgedTitle } from "../components/figure";
 import { Facets, type FacetNames, SearchBox } from "../components/filters";
 import { PageLink } from "../components/link";
 import { Filtered, NothingFits, Part, useOffset } from "../components/listing";
@@ -43,7 +43,8 @@ export function RunsPage() {
   const by = sort.replace(/^-/, "");
   const own = USUAL.includes(by) ? "" : by;
   const picked = query.getAll("picked");
-  const [columns, chooser] = useColumns(useMemo(() => COLUMNS(own, picked), [own, picked.join()]));
+  const judged = judgedTitle(answer?.rows ?? []);
+  const [columns, chooser] = useColumns(useMemo(() => COLUMNS(own, picked, judged), [own, picked.join(), judged]));
   const filtered = Boolean(query.get("q") || since || until || model.length) || Object.values(facets).some((one) => one.length);
   return (
     <>
@@ -106,7 +107,7 @@ export function RunsPage() {
               rowKey={(row) => row.id}
               sort={sort}
               onSort={(next) => setQuery({ sort: next === NEWEST ? "" : next, offset: "" })}
-              leastLines={(row) => (row.top1 || row.latency_p50 ? 2 : 1)}
+              leastLines={(row) => (row.judged || row.latency_p50 ? 2 : 1)}
               busy={loading}
             />
           </Part>
@@ -205,7 +206,7 @@ function pick(id: string, picked: string[]): void {
   setQuery({ picked: picked.includes(id) ? picked.filter((other) => other !== id) : [...picked, id] }, true);
 }
 
-const COLUMNS = (by: string, picked: string[]): Column<RunItem>[] => [
+const COLUMNS = (by: string, picked: string[], judged: string): Column<RunItem>[] => [
   {
     key: "model",
     title: "Model",
@@ -259,13 +260,13 @@ const COLUMNS = (by: string, picked: string[]): Column<RunItem>[] => [
       ]
     : []),
   {
-    key: "top1",
-    title: "Top-1",
+    key: "judged",
+    title: judged,
     sort: "top1",
     descending: true,
     number: true,
-    help: "On the run's own data, with its 95 % interval",
-    cell: (row) => <FigureCell figure={row.top1} />,
+    help: "Top-1 of a classifier, AP of a detector and so on, on the run's own data, with its 95 % interval; sorted by top-1",
+    cell: (row) => <FigureCell figure={row.judged} named />,
   },
   {
     key: "latency",

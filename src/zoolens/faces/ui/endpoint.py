@@ -20,6 +20,7 @@ from zoolens.base.present.text import clean
 
 PREFIX: Final = "/api/v1"
 MOST_ROWS: Final = 500  # of a page
+LONGEST_TEXT: Final = 4_000  # characters of a `ShownText`
 Row = TypeVar("Row")
 
 _NAME: Final = re.compile(r"{(\w+)(?::path)?}")
@@ -79,6 +80,9 @@ def _shown(text: object) -> str:
 Shown = Annotated[str, BeforeValidator(_shown)]
 """A text that strangers wrote: one line of at most a thousand characters without control and direction characters. A
 text that is not known is empty."""
+
+ShownText = Annotated[str, BeforeValidator(lambda text: clean(text, LONGEST_TEXT))]
+"""Likewise, of at most four thousand characters: a text that is read as a whole."""
 
 
 RunName = Annotated[str, Field(max_length=200, description="The id of a run, the beginning of one, or 'last'.")]

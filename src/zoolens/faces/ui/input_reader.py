@@ -10,6 +10,7 @@ takes minutes: meanwhile `look` says so instead of waiting.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -28,6 +29,7 @@ from zoolens.faces.ui import input_worker
 from zoolens.faces.ui.endpoint import NotFound, RequestError
 from zoolens.faces.ui.jobs.permissions import check_data
 from zoolens.findings.comparisons.origins import DataOrigin, data_changed, data_origin
+from zoolens.inventory.datasets.previews import BARS, LETTERS_OF_PAIR, WORDS
 
 MOST_OPEN: Final = 2
 KEPT: Final = 600  # inputs that were made visible, of about 30 kB each
@@ -61,6 +63,12 @@ class ShownInput:
     # Of the image in its own pixels, of which the picture may have fewer
     width: int = 0
     height: int = 0
+    # The words of a text that its dataset splits, both texts of a pair, the bars of a waveform and its length
+    tokens: tuple[str, ...] = ()
+    more_tokens: int = 0
+    texts: tuple[str, ...] = ()
+    wave: tuple[float, ...] = ()
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -283,9 +291,24 @@ def _shown(about: Mapping[str, Any], pictures: Mapping[str, Any]) -> ShownInput:
     name, words = str(about["name"])[:_WORDS], str(about["words"])[:_WORDS]
     sent = pictures.get(str(about["index"]))
     if sent is None:
-        return ShownInput(index, name, words, None)
+        return ShownInput(index, name, words, None, **_more(about))
     png = sent.tobytes()
     if not png.startswith(_PNG) or len(png) > _LARGEST:
         raise ValueError("something that is not a picture")
     width, height = (int(extent) for extent in about.get("size", (0, 0)))
     return ShownInput(index, name, words, png, width, height)
+
+
+def _more(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a text and the bars of a waveform, no longer than they should be."""
+    seconds = float(about.get("seconds", 0))
+    bars = [float(bar) for bar in about.get("wave", ())[:BARS]]
+    if not all(map(math.isfinite, (seconds, *bars))):
+        raise ValueError("a sound that has no length")
+    return {
+        "tokens": tuple(str(token)[:_WORDS] for token in about.get("tokens", ())[:WORDS]),
+        "more_tokens": max(int(about.get("more_tokens", 0)), 0),
+        "texts": tuple(str(text)[:LETTERS_OF_PAIR] for text in about.get("texts", ())[:2]),
+        "wave": tuple(min(max(bar, 0.0), 1.0) for bar in bars),
+        "seconds": max(seconds, 0.0),
+    }

@@ -70,7 +70,9 @@ class _Inputs:
         except DatasetError as error:
             return {"index": index, "name": "", "words": error.message}, None
         content = None if picture.png is None else np.frombuffer(picture.png, np.uint8)
-        return {"index": index, "name": sample.id, "words": picture.words, "size": list(picture.size)}, content
+        about = {"index": index, "name": sample.id, "words": picture.words, "size": list(picture.size)}
+        parts = {name: getattr(picture, name) for name in ("tokens", "more_tokens", "texts", "wave", "seconds")}
+        return {**about, **parts}, content
 
 
 def files_digest(place: Path | None) -> str:

@@ -6,10 +6,12 @@ that stay open for the next image or text. The model that was not used for longe
 
 from __future__ import annotations
 
+import hashlib
+import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,26 +21,31 @@ from numpy.typing import NDArray
 
 from zoolens.base.engine.policy import Rights
 from zoolens.base.engine.process import WorkerKind, WorkerProcess
-from zoolens.base.errors import ModelError, WorkerError
+from zoolens.base.errors import ModelError, WorkerError, ZoolensError
+from zoolens.base.recent_values import RecentValues
 from zoolens.faces.ui import image_worker
+from zoolens.faces.ui.live_outputs import LiveOutput, SharedClasses, ToldAnswer, live_agreement, live_output
 from zoolens.inventory.catalog.sessions import Placement, place
+from zoolens.inventory.datasets.text_dataset import TextPair, Value, Words
 from zoolens.inventory.manifests.schema import MODALITIES, Manifest
 from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.inventory.preprocess.array_inputs import Prepare
-from zoolens.inventory.preprocess.outputs import build_scores, labels_of
 from zoolens.inventory.preprocess.pipeline import build_prepare
 from zoolens.inventory.preprocess.text import PrepareText
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.runtime import Options
-from zoolens.inventory.tasks.task import task_named
+from zoolens.inventory.tasks.drawing import Drawing
+from zoolens.inventory.tasks.task import Answers
 
 Pixels = NDArray[np.uint8]
 
 MOST_OPEN: Final = 4
+MOST_TOLD: Final = 32  # answers that are kept to be compared
 _DECODING: Final = 20.0  # seconds
 _MOST_PIXEL_BYTES: Final = 1 << 28
 _MODULE: Final = image_worker.__name__
 _DECODER: Final = WorkerKind("process that decodes images", _MODULE, _MODULE, rights=Rights(memory=image_worker.MEMORY))
+_WORDS: Final = re.compile(r"\w+|[^\w\s]")  # of a text whose words are tagged: letters and digits, or a single sign
 
 
 @dataclass(frozen=True)
@@ -52,11 +59,17 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class LiveAnswer:
-    """What a classifier says of one image."""
+    """What a model says of one image."""
 
     model: str
     runtime: str
+    task: str
     classes: tuple[ClassScore, ...]
+    # What a model that answers no class says, in words, and what a page draws of it
+    words: str
+    drawing: Drawing | None
+    # Names the answer for a comparison with another one; empty where it cannot be compared
+    key: str
     # The time of this one call; a single call is no measurement
     seconds: float
     # Whether the model was opened for this call
@@ -65,16 +78,22 @@ class LiveAnswer:
 
 @dataclass(frozen=True)
 class TextAnswer:
-    """What a model says of one text."""
+    """What a model says of one text, or of a pair of texts."""
 
     tokens: int
     cut: bool
     # How many tokens the tokenizer does not know; None where it does not say
     unknown: int | None
-    # Its tokens as the tokenizer writes them, at most 200 of them
+    # Its tokens as the tokenizer writes them, at most 200 of them; none of a text that we split into words
     pieces: tuple[str, ...]
     classes: tuple[ClassScore, ...] = ()
     vector: NDArray[np.float32] | None = None
+    # What a model says that answers neither a class nor a vector, as with images
+    words: str = ""
+    drawing: Drawing | None = None
+    key: str = ""
+    # The words of the text that `drawing` counts
+    split: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,9 +102,12 @@ class LiveTexts:
 
     model: str
     runtime: str
+    task: str
     most_tokens: int
     # Whether the cosine similarity of two vectors means something
     directional: bool
+    # Whether the model takes two texts together: there is one answer to both
+    pair: bool
     texts: tuple[TextAnswer, ...]
     # The time of all calls together
     seconds: float
@@ -99,12 +121,14 @@ class _Opened:
     placement: Placement
     session: IsolatedSession
     prepare: Prepare
-    scores: Callable[[NDArray[Any]], NDArray[np.float32]]
-    labels: tuple[str, ...] | None
-    output: str
+    output: LiveOutput
     lock: threading.Lock = field(default_factory=threading.Lock)
     # How many questions it is answering: while there are any it is not closed
     users: int = 0
+
+    @property
+    def ref(self) -> str:
+        return self.placement.entry.full_ref
 
     @property
     def manifest(self) -> Manifest:
@@ -131,6 +155,8 @@ class LiveModels:
     def __init__(self) -> None:
         self._open: OrderedDict[tuple[str, str], _Opened] = OrderedDict()
         self._lock = threading.Lock()
+        self._classes = SharedClasses()
+        self._told: RecentValues[str, ToldAnswer] = RecentValues(MOST_TOLD)
         self._decoder: WorkerProcess | None = None
         self._decoding = threading.Lock()
 
@@ -157,50 +183,79 @@ class LiveModels:
                 return _pixels(self._decoder.outputs.read(answer["tensors"], _MOST_PIXEL_BYTES)["pixels"])
 
     def answer(self, model: str, runtime: str | None, pixels: Pixels, most: int) -> LiveAnswer:
-        """What a classifier says of an image: its `most` most probable classes."""
+        """What a model says of an image; of a classifier, its `most` most probable classes."""
         with self._used(model, runtime or "", "image") as (opened, is_new):
             batch = np.ascontiguousarray(opened.prepare(pixels)[np.newaxis])
-            name = opened.session.inputs[0].name
-            raw, seconds = self._predicted(opened, {name: batch})
-            scores = _finite(opened.scores(raw)[0], "image")
-            classes = _best(opened, scores, most)
-            ref = opened.placement.entry.full_ref
-            return LiveAnswer(ref, opened.runtime, classes, seconds, is_new)
+            raw, seconds = self._predicted(opened, {opened.session.inputs[0].name: batch})
+            output = opened.output
+            about = (opened.ref, opened.runtime, output.task.name)
+            if output.scores is not None:
+                scores = _finite(output.scores(raw[output.tensor.name])[0], "image")
+                if output.task.discrete:
+                    return LiveAnswer(*about, _best(output, scores, most), "", None, "", seconds, is_new)
+                words = output.task.show(output.kept(scores[np.newaxis]), 0)
+                return LiveAnswer(*about, (), words, None, "", seconds, is_new)
+            answers = output.answers(raw, opened.prepare.memo(pixels) if output.task.located else None)
+            said = self._told_of(opened, answers, hashlib.sha256(pixels.tobytes()).hexdigest(), "image")
+            return LiveAnswer(*about, (), *said, seconds, is_new)
 
     def answer_texts(self, model: str, runtime: str | None, texts: Sequence[str], most: int) -> LiveTexts:
-        """What a model says of each of some texts, which are given to it one at a time."""
+        """What a model says of each of some texts, which are given to it one at a time; one that takes pairs is given
+        the first two together."""
         with self._used(model, runtime or "", "text") as (opened, is_new):
-            task = task_named(opened.manifest.task)
+            tokenizer, task = opened.manifest.inputs[0].tokenizer, opened.output.task
+            assert tokenizer is not None
             answers, seconds = [], 0.0
-            for text in texts:
-                answer, took = self._text_answer(opened, text, most, discrete=task.discrete)
+            for sample in _samples(opened, texts):
+                answer, took = self._text_answer(opened, sample, most)
                 answers.append(answer)
                 seconds += took
-        tokenizer = opened.manifest.inputs[0].tokenizer
-        assert tokenizer is not None
-        ref, longest = opened.placement.entry.full_ref, tokenizer.max_length
-        return LiveTexts(ref, opened.runtime, longest, task.directional, tuple(answers), seconds, is_new)
+        about = (opened.ref, opened.runtime, task.name, tokenizer.max_length)
+        return LiveTexts(*about, task.directional, tokenizer.pair is not None, tuple(answers), seconds, is_new)
 
-    def _text_answer(self, opened: _Opened, text: str, most: int, *, discrete: bool) -> tuple[TextAnswer, float]:
-        prepare = opened.text
+    def agreement(self, a: str, b: str) -> tuple[str, float]:
+        """What the agreement of two answers is, and how large it is. `a`, `b`: their keys."""
+        told = [self._told.get(key) for key in (a, b)]
+        if told[0] is None or told[1] is None:
+            raise ZoolensError("One of these answers is no longer known.", hint="Ask both models again.")
+        return told[0].output.task.agreement_name(), live_agreement(told[0], told[1])
+
+    def _text_answer(self, opened: _Opened, sample: Value, most: int) -> tuple[TextAnswer, float]:
+        prepare, output = opened.text, opened.output
         assert prepare is not None  # it was opened for texts
-        records = prepare(np.array(text, object))[np.newaxis]
+        value = np.empty((), object)
+        value[()] = sample
+        memo = prepare.places(value) if output.task.located else None
+        records = prepare(value)[np.newaxis]
         raw, seconds = self._predicted(opened, prepare.feeds(records))
-        pooling = opened.manifest.outputs[0].pooling
-        values = _finite(opened.scores(prepare.pooled(raw, records, pooling, opened.output))[0], "text")
-        facts, pieces = prepare.facts_of(records), tuple(prepare.tokenizer.show(text))
+        facts = prepare.facts_of(records)
+        pieces = tuple(prepare.tokenizer.show(sample)) if isinstance(sample, str) else ()
         about = (facts.tokens, bool(facts.cut), facts.unknown, pieces)
-        if discrete:
-            return TextAnswer(*about, classes=_best(opened, values, most)), seconds
+        if output.scores is None:
+            words, drawing, key = self._told_of(opened, output.answers(raw, memo), repr(sample), "text")
+            split = sample.parts if isinstance(sample, Words) else ()
+            return TextAnswer(*about, words=words, drawing=drawing, key=key, split=split), seconds
+        pooling, name = opened.manifest.outputs[0].pooling, output.tensor.name
+        values = _finite(output.scores(prepare.pooled(raw[name], records, pooling, name))[0], "text")
+        if output.task.discrete:
+            return TextAnswer(*about, classes=_best(output, values, most)), seconds
         return TextAnswer(*about, vector=values), seconds
 
-    def _predicted(self, opened: _Opened, feeds: dict[str, NDArray[Any]]) -> tuple[NDArray[Any], float]:
-        """The raw main output, and how long the call took."""
+    def _told_of(self, opened: _Opened, answers: Answers, given: str, modality: str) -> tuple[str, Drawing | None, str]:
+        """An answer in words, as a drawing, and the key under which it is kept."""
+        task, labels = opened.output.task, opened.output.labels
+        told = ToldAnswer(opened.ref, given, opened.output, modality, answers)
+        key = hashlib.sha256(repr((told.model, opened.runtime, given)).encode()).hexdigest()[:32]
+        self._told.put(key, told)
+        return task.show(answers, 0, labels), task.drawing(answers, 0, labels), key
+
+    def _predicted(self, opened: _Opened, feeds: dict[str, NDArray[Any]]) -> tuple[Mapping[str, NDArray[Any]], float]:
+        """The raw outputs by name, and how long the call took."""
         try:
             with opened.lock:
                 started = time.perf_counter()
                 raw = opened.session.predict(feeds)
-                return raw[opened.output], time.perf_counter() - started
+                return raw, time.perf_counter() - started
         except WorkerError:
             # The next image opens it again.
             self._forget(opened)
@@ -226,7 +281,7 @@ class LiveModels:
                 self._open.move_to_end((model, runtime))
             else:
                 self._close_idle(MOST_OPEN - 1)
-                self._open[model, runtime] = _open(model, runtime or None, modality)
+                self._open[model, runtime] = _open(model, runtime or None, modality, self._classes)
             opened = self._open[model, runtime]
             opened.users += 1
             return opened, known is None
@@ -261,28 +316,39 @@ def _check_modality(placement: Placement, modality: str) -> None:
         )
 
 
-def _open(model: str, runtime: str | None, modality: str) -> _Opened:
+def _open(model: str, runtime: str | None, modality: str, classes: SharedClasses) -> _Opened:
     placement = place(model, runtime=runtime, options=Options())
-    manifest = placement.manifest
-    output = manifest.outputs[0]
     _check_modality(placement, modality)
-    if len(manifest.inputs) != 1 or (modality == "image" and not task_named(output.task).discrete):
-        raise ModelError(f"{placement.entry.ref} is not an image classifier.", hint="Choose another model.")
+    if len(placement.manifest.inputs) != 1:
+        raise ModelError(
+            f"{placement.entry.ref} takes {len(placement.manifest.inputs)} inputs, not one {modality} alone.",
+            hint="Choose another model.",
+        )
     session = placement.open_isolated()
     try:
-        tensor = next(
-            (candidate for candidate in session.outputs if output.name in (None, candidate.name)), session.outputs[0]
-        )
-        prepare = _prepare(placement, session)
-        # The model's own classes, in its own order.
-        plain = output.model_copy(update={"label_map": None})
-        labels = labels_of(output, placement.entry.folder)
-        plain = plain.model_copy(update={"labels": labels, "labels_file": None})
-        scores = build_scores(plain, tensor, discrete=task_named(output.task).discrete)
-        return _Opened(placement, session, prepare, scores, labels, tensor.name)
+        output = live_output(placement, session, classes)
+        return _Opened(placement, session, _prepare(placement, session), output)
     except BaseException:
         session.close()
         raise
+
+
+def _samples(opened: _Opened, texts: Sequence[str]) -> list[Value]:
+    """The texts in the form that the model takes."""
+    tokenizer = opened.manifest.inputs[0].tokenizer
+    if tokenizer is not None and tokenizer.pair is not None:
+        if len(texts) < 2:
+            raise ModelError(
+                f"{opened.placement.entry.ref} takes two texts together, such as a question and a text.",
+                hint="Add a second text.",
+            )
+        return [TextPair(texts[0], texts[1])]
+    if opened.output.task.truth == "tags":
+        split = [Words(tuple(_WORDS.findall(text))) for text in texts]
+        if not all(words.parts for words in split):
+            raise ModelError("A text has no words that could be tagged.", hint="Write some.")
+        return list(split)
+    return list(texts)
 
 
 def _prepare(placement: Placement, session: IsolatedSession) -> Prepare:
@@ -299,12 +365,12 @@ def _finite(values: NDArray[np.float32], given: str) -> NDArray[np.float32]:
     return values
 
 
-def _best(opened: _Opened, scores: NDArray[np.float32], most: int) -> tuple[ClassScore, ...]:
+def _best(output: LiveOutput, scores: NDArray[np.float32], most: int) -> tuple[ClassScore, ...]:
     best: list[int] = np.argsort(-scores, kind="stable")[:most].tolist()
-    return tuple(ClassScore(index, _label(opened.labels, index), float(scores[index])) for index in best)
+    return tuple(ClassScore(index, _label(output.labels, index), float(scores[index])) for index in best)
 
 
-def _label(labels: tuple[str, ...] | None, index: int) -> str:
+def _label(labels: Sequence[str] | None, index: int) -> str:
     if labels is None or index >= len(labels):
         return ""
     return labels[index]

@@ -11,9 +11,9 @@ from zoolens.base.store.records import Observation, Provenance, Run
 from zoolens.base.store.store import Store
 from zoolens.faces.ui.endpoint import Answer, Shown
 from zoolens.findings.measure.class_order import judged_right
-from zoolens.findings.measure.run_data import main_figure
+from zoolens.findings.measure.run_data import judged_observation, judging_metrics, main_figure
 
-LISTED: Final = ("top1", "latency_p50")  # the figures that lists of runs show
+LISTED: Final = ("latency_p50",)  # the figures that lists of runs show beside the one that judges a run
 
 
 class Figure(Answer):
@@ -57,12 +57,17 @@ def figure_of(observation: Observation) -> Figure:
     )
 
 
-def listed_figures(
-    store: Store, runs: Sequence[Run], metrics: Sequence[str] = LISTED
-) -> Mapping[str, Sequence[Observation]]:
+def listed_figures(store: Store, runs: Sequence[Run], more: Sequence[str] = ()) -> Mapping[str, Sequence[Observation]]:
     """What lists show of these runs, by run, without the figures that were made in a wrong order of classes."""
+    metrics = sorted({*LISTED, *judging_metrics(runs), *more})
     stored = store.observations_by_run([run.id for run in runs], metrics=metrics)
     return {run.id: judged_right(run, stored.get(run.id, ())) for run in runs}
+
+
+def judging_figure(run: Run, observations: Iterable[Observation]) -> Figure | None:
+    """The figure that says how good the answers of a run are: top-1 of classes, AP of boxes."""
+    found = judged_observation(run, observations)
+    return None if found is None else figure_of(found)
 
 
 def figure_named(observations: Iterable[Observation], metric: str, scope: str | None = None) -> Figure | None:

@@ -68,7 +68,7 @@ def test_models_of_zoos_and_of_the_store_are_searched_and_counted(home, client):
     assert others
     assert row["runs"] == 2
     assert row["runtimes"] == ["fake", "onnxruntime"]
-    assert row["latest"]["top1"]["interval"] == "90.0 % [80.0, 95.0]"
+    assert row["latest"]["judged"]["interval"] == "90.0 % [80.0, 95.0]"
     assert sum(row["activity"]) == 2
     stored = ask.get(f"{PREFIX}/models?zoo=file").json()
     assert [(row["name"], row["listed"]) for row in stored["rows"]] == [("mine", False)]

@@ -110,11 +110,18 @@ class TextRecognition(Task):
         return Judgement(METRICS, lambda weights: _figures((characters, words), exact, weights), tuple(notes))
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
-        text = " ".join(column(answers, TEXT)[place].split())
-        return repr(text[:_SHOWN]) if text else "no text"
+        return _quoted(column(answers, TEXT)[place])
+
+    def show_truth(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        return _quoted(answers.truths[TEXT][place])
 
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
         return {"text": column(answers, TEXT)[place]}
+
+
+def _quoted(read: str) -> str:
+    text = " ".join(read.split())
+    return repr(text[:_SHOWN]) if text else "no text"
 
 
 def _texts(values: Sequence[str]) -> NDArray[Any]:

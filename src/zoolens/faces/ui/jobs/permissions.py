@@ -17,6 +17,7 @@ from zoolens.inventory.catalog.names import is_run, parse
 from zoolens.inventory.datasets.kinds import kind_names
 
 _LONGEST = 1000
+_DEMO = "Use the built-in dataset (demo)"
 
 
 def check_model(model: str, allowed: Sequence[Path]) -> None:
@@ -54,10 +55,24 @@ def check_data(data: str, allowed: Sequence[Path]) -> None:
     if kind == "demo" and not location and not options:
         return
     known = colon and kind in kind_names()
-    _check_path(location if known else place, allowed, "dataset", "Use the built-in dataset (demo)")
+    own = location if known else place
+    _check_path(own, allowed, "dataset", _DEMO)
     for _, value in parse_qsl(options):
-        if "/" in value or "\\" in value or ".." in value:
-            _check_path(value, allowed, "dataset", "Use the built-in dataset (demo)")
+        named = "/" in value or "\\" in value or ".." in value
+        if named and not _lies_beside(value, Path(own), allowed):
+            _check_path(value, allowed, "dataset", _DEMO)
+
+
+def _lies_beside(value: str, own: Path, allowed: Sequence[Path]) -> bool:
+    """Whether an option names something by its way from the dataset, such as masks=train/masks, in an allowed folder.
+
+    Some kinds look from the working directory: what is there under the same name must be allowed as well.
+    """
+    way = Path(value.partition("#")[0])
+    if way.is_absolute() or ".." in way.parts:
+        return False
+    there = [place / way for place in (own, own.parent, Path.cwd()) if (place / way).exists()]
+    return bool(there) and all(_is_inside(path, allowed) for path in there)
 
 
 def _check_text(text: str) -> None:
@@ -67,10 +82,13 @@ def _check_text(text: str) -> None:
 
 def _check_path(text: str, allowed: Sequence[Path], what: str, instead: str) -> None:
     path = Path(text)
-    inside = path.is_absolute() and any(path.resolve().is_relative_to(folder.resolve()) for folder in allowed)
-    if not inside:
+    if not (path.is_absolute() and _is_inside(path, allowed)):
         raise RequestError(
             f"A job may not read the {what} {text[:200]!r}.",
             status=403,
             hint=f"{instead}, or start the explorer with --allow FOLDER and give the whole path of a file in it.",
         )
+
+
+def _is_inside(path: Path, allowed: Sequence[Path]) -> bool:
+    return any(path.resolve().is_relative_to(folder.resolve()) for folder in allowed)

@@ -17,6 +17,7 @@ from zoolens.faces.ui.jobs.kinds import (
     QueryJob,
     TraceJob,
 )
+from zoolens.faces.ui.jobs.permissions import check_data
 
 
 @pytest.fixture
@@ -118,3 +119,19 @@ def test_kinds_have_the_names_of_the_api():
     from zoolens.faces.ui.jobs.kinds import JobName
 
     assert tuple(kind.name for kind in KINDS) == get_args(JobName)
+
+
+def test_an_option_may_lead_from_the_dataset_into_it_and_nowhere_else(tmp_path, monkeypatch):
+    folder, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    (folder / "train" / "masks").mkdir(parents=True)
+    (folder / "train" / "names.json").write_text("[]")
+    (elsewhere / "train" / "masks").mkdir(parents=True)
+    (folder / "leads").symlink_to(elsewhere)
+    monkeypatch.chdir(folder)
+    check_data(f"masks:{folder}?masks=train/masks&classes=train%2Fnames.json%23voc", [folder])
+    for way in ("train/nothing", "../elsewhere/train", "leads/train", "/etc/passwd"):
+        with pytest.raises(RequestError):
+            check_data(f"masks:{folder}?masks={way}", [folder])
+    monkeypatch.chdir(elsewhere)  # where something of this name lies, which some kinds of data would take
+    with pytest.raises(RequestError):
+        check_data(f"masks:{folder}?masks=train/masks", [folder])

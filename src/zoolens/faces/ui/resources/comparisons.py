@@ -9,9 +9,9 @@ from typing import Any, Final
 from pydantic import Field
 
 from zoolens.base.present.charts import Spec, drawn_spec
-from zoolens.base.present.figures import p_value, percent, stack_label
-from zoolens.base.store.records import ANSWERING_KINDS, Observation, Run
-from zoolens.base.store.scopes import Dimension, parse_scope
+from zoolens.base.present.figures import p_value, percent, stack_label, with_interval
+from zoolens.base.store.records import ANSWERING_KINDS, Run
+from zoolens.base.store.scopes import is_of_part
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, NotFound, Query, Shown
 from zoolens.faces.ui.jobs.outputs import printed_by
@@ -19,13 +19,20 @@ from zoolens.faces.ui.page_figures import Figure, TileItem, figure_of, tile_item
 from zoolens.faces.ui.verdict_items import VerdictItem, verdict_item
 from zoolens.findings.comparisons.compare import ClassChange, FigurePair, Report, compare_runs, verdict_of_report
 from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart
-from zoolens.findings.comparisons.report_page import UNJUDGED, change_words, tiles, unchecked_sides, verdict
+from zoolens.findings.comparisons.report_page import (
+    UNJUDGED,
+    change_words,
+    class_figures,
+    class_name,
+    tiles,
+    unchecked_sides,
+    verdict,
+)
 from zoolens.findings.comparisons.wording import agreement_words, metric_words, uncompared_words
 
 _LONGEST: Final = 200  # letters of a run's name
 _MOST_CLASSES: Final = 50
 _MOST_SENTENCES: Final = 20
-_OF_PARTS: Final = (Dimension.CLASS, Dimension.EPOCH, Dimension.WITH)
 
 
 class ComparisonQuery(Query):
@@ -59,14 +66,16 @@ class ComparedFigure(Answer):
 
 
 class ComparedClass(Answer):
-    """A class on whose inputs the accuracy of the two runs differs."""
+    """A class of which the two runs have different figures."""
 
     name: Shown
-    inputs: int
+    inputs: int | None
+    """The inputs of this class; null where an input may hold several classes."""
     a: Shown
     b: Shown
+    change: Shown
     p: Shown
-    """The p-value of the exact McNemar test on the inputs of this class alone."""
+    """The p-value of the exact McNemar test on the inputs of this class alone; empty where none was made."""
 
 
 class StackChange(Answer):
@@ -106,6 +115,8 @@ class Comparison(Answer):
     figures: list[ComparedFigure]
     figures_chart: Spec | None
     flips_chart: Spec | None
+    class_metric: Shown
+    """Which figure of each class `classes` have: the recall, the AP."""
     classes: list[ComparedClass]
     changed_classes: int
     """How many classes changed, of which `classes` are the clearest."""
@@ -116,7 +127,7 @@ def comparison(context: Context, query: ComparisonQuery) -> Comparison:
     a, b = (context.store.measured_run(name, ANSWERING_KINDS) for name in (query.a, query.b))
     report = compare_runs(context.store, a, b, open_files=False)
     answers = report.answers
-    changed = () if answers is None else answers.classes
+    metric, changed = _changed_classes(report)
     return Comparison(
         a=_side(a),
         b=_side(b),
@@ -135,7 +146,8 @@ def comparison(context: Context, query: ComparisonQuery) -> Comparison:
         figures=list(_figures(report))[:MOST_ROWS],
         figures_chart=drawn_spec(figures_chart(report)),
         flips_chart=drawn_spec(flips_chart(report)),
-        classes=[_changed_class(change) for change in changed[:_MOST_CLASSES]],
+        class_metric=metric,
+        classes=changed[:_MOST_CLASSES],
         changed_classes=len(changed),
         environment=[StackChange.of(line) for line in report.environment[:MOST_ROWS]],
     )
@@ -145,28 +157,38 @@ def _side(run: Run) -> ComparedRun:
     return ComparedRun.of(run, model=run.ref, stack=stack_label(run))
 
 
-def _changed_class(change: ClassChange) -> ComparedClass:
+def _changed_classes(report: Report) -> tuple[str, list[ComparedClass]]:
+    """The figure that is told of each class, and the classes of which the two have different ones."""
+    if report.answers is not None:
+        return "recall", [_changed_recall(change) for change in report.answers.classes]
+    figures = class_figures(report)
+    return figures[0].metric if figures else "", [_changed_figure(pair) for pair in figures]
+
+
+def _changed_recall(change: ClassChange) -> ComparedClass:
     a, b = percent(change.recall_a, 1), percent(change.recall_b, 1)
-    return ComparedClass(name=change.name, inputs=change.n, a=a, b=b, p=p_value(change.p_value))
+    points = f"{100 * (change.recall_b - change.recall_a):+.1f} pt".replace("-", "−")
+    return ComparedClass(name=change.name, inputs=change.n, a=a, b=b, change=points, p=p_value(change.p_value))
+
+
+def _changed_figure(pair: FigurePair) -> ComparedClass:
+    a, b = with_interval(pair.a), with_interval(pair.b)
+    return ComparedClass(name=class_name(pair), inputs=None, a=a, b=b, change=change_words(pair), p="")
 
 
 def _figures(report: Report) -> Iterator[ComparedFigure]:
     """Yields the figures of both runs, then those that only one of them has; without those of single classes and the
     like."""
     for pair in report.figures:
-        if not _of_part(pair.a):
+        if not is_of_part(pair.scope):
             a, b = figure_of(pair.a), figure_of(pair.b)
             yield ComparedFigure.of(pair, a=a, b=b, change=change_words(pair), overlap=_overlap(pair))
     for only_a, alone in ((True, report.only_a), (False, report.only_b)):
         for observation in alone:
-            if not _of_part(observation):
+            if not is_of_part(observation.scope):
                 shown = figure_of(observation)
                 sides = {"a": shown, "b": None} if only_a else {"a": None, "b": shown}
                 yield ComparedFigure.of(observation, **sides, change="", overlap=None)
-
-
-def _of_part(observation: Observation) -> bool:
-    return observation.metric == "recall" or parse_scope(observation.scope).dimension in _OF_PARTS
 
 
 def _overlap(pair: FigurePair) -> bool | None:

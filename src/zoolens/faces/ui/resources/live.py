@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from collections.abc import Sequence
 from itertools import chain, islice
@@ -11,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from zoolens.base.present.figures import figure, probability
+from zoolens.base.errors import ZoolensError
+from zoolens.base.present.figures import figure, percent, probability
 from zoolens.base.safety.untrusted import parse_json
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, File, Query, RequestError, Shown
 from zoolens.faces.ui.jobs.permissions import check_model, check_runtime
 from zoolens.faces.ui.live import ClassScore, TextAnswer
+from zoolens.faces.ui.resources.run_drawings import DrawnItem, drawn_item
 from zoolens.inventory.datasets.opening import open_dataset
-from zoolens.inventory.tasks.task import task_named
+from zoolens.inventory.datasets.previews import WORDS, overlay_png
 from zoolens.inventory.tasks.vectors import cosine, shown_vector
 from zoolens.inventory.zoos.zoo import Entry, Weights
 
@@ -42,7 +45,7 @@ class OfferedQuery(Query):
 
 
 class Offered(Answer):
-    """Models that take an image (and are classifiers) or a text: those that were measured first, then those whose files
+    """Models that take an image or a text: those that were measured first, then those whose files
     are on this machine."""
 
     models: list[Shown]
@@ -61,15 +64,27 @@ class LiveClass(Answer):
 
 
 class LiveResult(Answer):
-    """What a classifier says of an image. `took` is the time of this one call, with the way to the model's process: it
-    measures nothing."""
+    """What a model says of an image: `classes` of a classifier, else `words` and what is `drawn`.
+
+    `took` is the time of this one call, with the way to the process of the model: it measures nothing.
+    """
 
     model: Shown
     runtime: Shown
+    task: Shown
     classes: list[LiveClass]
+    words: Shown
+    drawn: DrawnItem | None
+    overlay: str
+    """The map of classes as a transparent PNG in base64; empty where there is none."""
+    key: str
+    """Names the answer for /live/agreement; empty where it cannot be compared."""
     took: str
     opened: bool
     image: str
+    width: int
+    """`width` and `height` are those of the image, in whose pixels boxes are given."""
+    height: int
 
 
 def live(context: Context, query: LiveQuery, content: bytes) -> LiveResult:
@@ -80,8 +95,14 @@ def live(context: Context, query: LiveQuery, content: bytes) -> LiveResult:
         raise RequestError("The request has no image.", hint="Send the bytes of a file as the body.")
     pixels = context.live.decode(content)
     answer = context.live.answer(query.model, query.runtime or None, pixels, query.most)
+    drawing = answer.drawing
+    shown_map = None if drawing is None or drawing.classes is None else overlay_png(drawing.classes)
     return LiveResult.of(
         answer,
+        drawn=drawn_item(drawing),
+        overlay="" if shown_map is None else base64.b64encode(shown_map).decode(),
+        width=pixels.shape[1],
+        height=pixels.shape[0],
         classes=[_shown_class(score) for score in answer.classes],
         took=figure(answer.seconds, "s"),
         image=f"{pixels.shape[1]} × {pixels.shape[0]}, {'grey' if pixels.shape[2] == 1 else 'colour'}",
@@ -89,7 +110,8 @@ def live(context: Context, query: LiveQuery, content: bytes) -> LiveResult:
 
 
 class LiveText(Answer):
-    """What became of one text, and what the model says of it: `classes`, or in `vector` its first numbers."""
+    """What became of one text, and what the model says of it: `classes`, in `vector` its first numbers, or `words` and
+    what is `drawn` upon the words of `split`."""
 
     tokens: int
     """How many tokens the model was given."""
@@ -101,6 +123,14 @@ class LiveText(Answer):
     classes: list[LiveClass]
     vector: str
     length: str
+    words: Shown
+    drawn: DrawnItem | None
+    split: list[Shown]
+    """The words of the text, which marks count; a text is split at spaces and at signs."""
+    more_words: int
+    """How many words there are beside those."""
+    key: str
+    """Names the answer for /live/agreement; empty where it cannot be compared."""
 
 
 class LiveTextResult(Answer):
@@ -108,6 +138,9 @@ class LiveTextResult(Answer):
 
     model: Shown
     runtime: Shown
+    task: Shown
+    pair: bool
+    """Whether the model takes two texts together: `texts` then has one answer to both."""
     texts: list[LiveText]
     most_tokens: int
     numbers: int
@@ -151,6 +184,9 @@ def _shown_text(answer: TextAnswer) -> LiveText:
     return LiveText.of(
         answer,
         classes=[_shown_class(score) for score in answer.classes],
+        drawn=drawn_item(answer.drawing),
+        split=list(answer.split[:WORDS]),
+        more_words=max(0, len(answer.split) - WORDS),
         vector="" if vector is None else shown_vector(vector),
         length="" if vector is None else f"{np.linalg.norm(vector.astype(np.float64)):.4g}",
     )
@@ -167,6 +203,30 @@ def _shown_class(score: ClassScore) -> LiveClass:
     return LiveClass.of(score, label=score.label or f"class {score.index}", words=probability(score.probability))
 
 
+class AgreementQuery(Query):
+    a: str = Field(max_length=64, description="The key of an answer.")
+    b: str = Field(max_length=64, description="The key of another answer to the same image or text.")
+
+
+class LiveAgreement(Answer):
+    """How far two models agree on what they were given."""
+
+    name: Shown
+    """What is told: the mean overlap of boxes, the share of pixels with the same class."""
+    value: float | None
+    words: Shown
+    reason: Shown
+    """Why it is not known."""
+
+
+def agreement(context: Context, query: AgreementQuery) -> LiveAgreement:
+    try:
+        name, value = context.live.agreement(query.a, query.b)
+    except ZoolensError as error:
+        return LiveAgreement(name="", value=None, words="", reason=str(error))
+    return LiveAgreement(name=name, value=value, words=percent(value, 1), reason="")
+
+
 def offered(context: Context, query: OfferedQuery) -> Offered:
     part = query.q.lower()
     named = [row for row in context.models.models().rows if part in row.ref.lower()]
@@ -178,9 +238,7 @@ def offered(context: Context, query: OfferedQuery) -> Offered:
 
 def _takes(entry: Entry, modality: str) -> bool:
     manifest = entry.manifest
-    if not entry.described or len(manifest.inputs) != 1 or manifest.inputs[0].modality != modality:
-        return False
-    return modality == "text" or task_named(manifest.task).discrete
+    return entry.described and len(manifest.inputs) == 1 and manifest.inputs[0].modality == modality
 
 
 def example(_: Context, query: ExampleQuery) -> File:
@@ -205,6 +263,7 @@ ENDPOINTS: Final = (
         method="POST",
         upload_bytes=TEXT_BYTES,
     ),
+    Endpoint("/live/agreement", "How far two models agree on one image or text", agreement),
     Endpoint("/live/models", "Models that can be given an image or a text", offered),
     Endpoint("/live/examples/{index}", "An image of the built-in dataset, to try with", example),
 )

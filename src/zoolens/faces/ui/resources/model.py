@@ -15,6 +15,7 @@ from zoolens.faces.ui.model_index import ModelRow
 from zoolens.findings.audit.claims_chart import ClaimBeside, claims_beside, claims_chart
 from zoolens.findings.audit.naming import claimed_architecture, claiming
 from zoolens.findings.comparisons.history import history_chart, run_history
+from zoolens.findings.measure.run_data import ACCURACY, main_metric
 from zoolens.findings.queries.answers.wording import amount, amount_with_interval
 from zoolens.inventory.catalog.names import bare, last_part
 from zoolens.inventory.manifests.files import dump_manifest
@@ -31,7 +32,9 @@ class ModelQuery(Query):
 
 class HistoryQuery(Query):
     ref: str = Field(max_length=500, description="The model, as zoo:name@version.")
-    metric: Literal["top1", "top5", "latency_p50", "latency_p95", "throughput", "file_size", "ece"] = "top1"
+    metric: Literal["", "top1", "top5", "latency_p50", "latency_p95", "throughput", "file_size", "ece"] = Field(
+        "", description="Empty: the one that judges its newest run."
+    )
 
 
 class ClaimedRun(Answer):
@@ -154,7 +157,9 @@ def _namesakes(context: Context, row: ModelRow) -> list[Namesake]:
 
 def history(context: Context, query: HistoryQuery) -> HistoryAnswer:
     row, _ = find_model(context, query.ref)
-    course = run_history(context.store, bare(row.ref), query.metric)
+    newest = () if query.metric else context.store.runs(model=bare(row.ref), limit=1)
+    metric: str = query.metric or (main_metric(newest[0]) if newest else ACCURACY)
+    course = run_history(context.store, bare(row.ref), metric)
     chart = history_chart(course)
     return HistoryAnswer(runs=len(course.points), others=course.others, title=chart.title, chart=themed(chart))
 

@@ -18,7 +18,7 @@ from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
 from zoolens.faces.ui.facets import Facet, FacetColumn, FacetValue, facet_column, faceted
 from zoolens.faces.ui.model_index import ModelRow, Models
-from zoolens.faces.ui.page_figures import Figure, figure_named, listed_figures
+from zoolens.faces.ui.page_figures import Figure, figure_named, judging_figure, listed_figures
 
 Sort = Literal[
     "best", "ref", "-ref", "runs", "-runs", "params", "-params", "bytes", "-bytes", "claimed_top1", "-claimed_top1",
@@ -50,7 +50,8 @@ class LatestRun(Answer):
     created: datetime
     dataset: Shown
     runtime: Shown
-    top1: Figure | None
+    judged: Figure | None
+    """The figure that says how good its answers are: top-1 of classes, AP of boxes."""
     latency_p50: Figure | None
     """The median latency at batch size 1, never of larger batches."""
 
@@ -124,11 +125,12 @@ def models(context: Context, query: ModelsQuery) -> ModelPage:
     rows = [known.rows[place] for place in places.tolist()]
     latest = context.store.runs_of([row.latest.last_run for row in rows if row.latest], stages=False)
     figures = listed_figures(context.store, latest)
+    judged = {run.id: judging_figure(run, figures[run.id]) for run in latest}
     return ModelPage(
         total=len(fitting),
         all=len(known.rows),
         offset=query.offset,
-        rows=[_item(row, figures) for row in rows],
+        rows=[_item(row, figures, judged) for row in rows],
         facets=facets,
         since=known.activity.since,
         until=known.activity.until,
@@ -225,7 +227,9 @@ def _sorted(known: Models, places: Places, sort: Sort) -> Places:
     return places[np.argsort(-values if sort.startswith("-") else values, kind="stable")]
 
 
-def _item(row: ModelRow, figures: Mapping[str, Sequence[Observation]]) -> ModelItem:
+def _item(
+    row: ModelRow, figures: Mapping[str, Sequence[Observation]], judged: Mapping[str, Figure | None]
+) -> ModelItem:
     latest = None
     if row.latest is not None:
         run, own = row.latest, figures.get(row.latest.last_run, ())
@@ -234,7 +238,7 @@ def _item(row: ModelRow, figures: Mapping[str, Sequence[Observation]]) -> ModelI
             created=run.last_time,
             dataset=run.last_dataset,
             runtime=run.last_runtime,
-            top1=figure_named(own, "top1"),
+            judged=judged.get(run.last_run),
             latency_p50=figure_named(own, "latency_p50", batch_scope(1)),
         )
     return ModelItem.of(

@@ -17,7 +17,7 @@ from zoolens.base.present.charts import Chart, Spec, themed
 from zoolens.base.present.figures import probability, with_interval
 from zoolens.base.present.tables import Table
 from zoolens.base.store.records import ANSWERING_KINDS, Observation, Run
-from zoolens.base.store.scopes import parse_scope
+from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, RunName, Shown
 from zoolens.faces.ui.page_figures import Figure, figure_of
@@ -41,6 +41,7 @@ from zoolens.findings.measure.reliability import bins_table, reliability_chart, 
 from zoolens.inventory.tasks.task import task_named
 
 MOST_CLASSES: Final = 2000  # that are listed
+_RECALL: Final = "recall"  # the figure of each class of a classifier
 _LARGEST: Final = 1 << 31
 
 Described = TypeVar("Described")
@@ -97,7 +98,7 @@ class PredictionItem(Answer):
     input: Shown
     label: int | None
     truth: Shown
-    """`truth` is the name of its class, empty where the dataset does not say."""
+    """`truth` is the name of its class, or what else is right in words; empty where the dataset does not say."""
     ours: PredictedAnswer
     theirs: PredictedAnswer | None
     label_score: float | None
@@ -247,7 +248,7 @@ def _described(
 
 class ClassSort(StrEnum):
     NUMBER = "number"
-    RECALL = "recall"  # the lowest first
+    RECALL = "recall"  # the lowest figure of the class first
     INPUTS = "inputs"  # the most first
     ANSWERED = "answered"  # the most first
 
@@ -257,22 +258,24 @@ class ClassesQuery(AnsweringRunQuery):
 
 
 class ClassItem(Answer):
-    """`inputs` of this class, and how many inputs were `answered` with it."""
+    """`inputs` of this class, and how many inputs were `answered` with it; null where an answer is no class."""
 
     number: int
     name: Shown
-    inputs: int
-    answered: int
-    recall: Figure | None
-    """The recall of the class; null where it is not stored."""
+    inputs: int | None
+    answered: int | None
+    figure: Figure | None
+    """The recall of the class, or what else its task tells of each class; null where it is not stored."""
 
 
 class ClassList(Answer):
-    """Classes that are a label or an answer of at least one input: `total` of them, of which no more than 2,000 are
-    given."""
+    """Classes that are a label or an answer of at least one input, or that have a figure of their own: `total` of them,
+    of which no more than 2,000 are given."""
 
     reason: Shown
     """Why there are none."""
+    metric: Shown
+    """Which figure the classes have."""
     scored: bool
     """Whether the scores of the answers were kept, so that inputs can be sorted by them."""
     judged: bool
@@ -287,24 +290,50 @@ def classes(context: Context, query: ClassesQuery) -> ClassList:
         if not task.discrete:
             judged = task.truth is not None and task.judged and answers.labelled
             reason = f"{answers.model} does {task.name}: it answers no class."
-            return ClassList(reason=reason, scored=False, judged=judged, total=0, rows=[])
-        items = _classes(answers, _recalls(context, answers.run))
-        items.sort(key=_KEYS[query.order])
+            metric, items = _classes_of_task(answers, _class_figures(context, answers.run))
+            return _listed("" if items else reason, metric, items, query.order, judged=judged)
+        items = _classes(answers, _class_figures(context, answers.run, _RECALL))
         scored = bool(np.isfinite(answers.score[:, 0]).any())
-        return ClassList(reason="", scored=scored, judged=False, total=len(items), rows=items[:MOST_CLASSES])
+        return _listed("", _RECALL, items, query.order, scored=scored)
 
     def refuse(reason: str) -> ClassList:
-        return ClassList(reason=reason, scored=False, judged=False, total=0, rows=[])
+        return _listed(reason, "", [], query.order)
 
     return _described(context, query, describe, refuse)
 
 
-def _recalls(context: Context, run: Run) -> dict[int | None, Observation]:
-    known = judged_right(run, context.store.observations(run.id, metric="recall"))
-    return {parse_scope(observation.scope).number: observation for observation in known}
+def _listed(
+    reason: str, metric: str, items: list[ClassItem], order: ClassSort, *, scored: bool = False, judged: bool = False
+) -> ClassList:
+    rows = sorted(items, key=_KEYS[order])[:MOST_CLASSES]
+    return ClassList(reason=reason, metric=metric, scored=scored, judged=judged, total=len(items), rows=rows)
 
 
-def _classes(answers: Signature, recalls: dict[int | None, Observation]) -> list[ClassItem]:
+def _class_figures(context: Context, run: Run, metric: str = "") -> dict[int, Observation]:
+    """The figures of single classes by the number of the class: those of a metric, or of the first that has any."""
+    known = judged_right(run, context.store.observations(run.id))
+    scopes = [(observation, parse_scope(observation.scope)) for observation in known]
+    of_classes = [(found, scope) for found, scope in scopes if scope.dimension is Dimension.CLASS]
+    chosen = metric or next((found.metric for found, _ in of_classes), "")
+    return {scope.number: found for found, scope in of_classes if scope.number is not None and found.metric == chosen}
+
+
+def _classes_of_task(answers: Signature, figures: dict[int, Observation]) -> tuple[str, list[ClassItem]]:
+    """What a task whose answers are no classes tells of each class."""
+    items = [
+        ClassItem(
+            number=number,
+            name=shown_class(answers, number),
+            inputs=None,
+            answered=None,
+            figure=figure_of(found),
+        )
+        for number, found in figures.items()
+    ]
+    return next((found.metric for found in figures.values()), ""), items
+
+
+def _classes(answers: Signature, recalls: dict[int, Observation]) -> list[ClassItem]:
     given, labels = np.asarray(answers.answers), answers.labels[answers.labels >= 0]
     size = int(max(given.max(initial=-1), labels.max(initial=-1))) + 1
     inputs, answered = (np.bincount(numbers, minlength=size).tolist() for numbers in (labels, given))
@@ -314,7 +343,7 @@ def _classes(answers: Signature, recalls: dict[int | None, Observation]) -> list
             name=shown_class(answers, number),
             inputs=inputs[number],
             answered=answered[number],
-            recall=figure_of(recalls[number]) if number in recalls else None,
+            figure=figure_of(recalls[number]) if number in recalls else None,
         )
         for number in range(size)
         if inputs[number] or answered[number]
@@ -324,11 +353,11 @@ def _classes(answers: Signature, recalls: dict[int | None, Observation]) -> list
 _KEYS: Final[dict[ClassSort, Callable[[ClassItem], tuple[float, int]]]] = {
     ClassSort.NUMBER: lambda item: (0, item.number),
     ClassSort.RECALL: lambda item: (
-        2.0 if item.recall is None or item.recall.value is None else item.recall.value,
+        2.0 if item.figure is None or item.figure.value is None else item.figure.value,
         item.number,
     ),
-    ClassSort.INPUTS: lambda item: (-item.inputs, item.number),
-    ClassSort.ANSWERED: lambda item: (-item.answered, item.number),
+    ClassSort.INPUTS: lambda item: (-(item.inputs or 0), item.number),
+    ClassSort.ANSWERED: lambda item: (-(item.answered or 0), item.number),
 }
 
 
@@ -336,5 +365,5 @@ ENDPOINTS: Final = (
     Endpoint("/runs/{run}/predictions", "What a run answered, input by input", predictions),
     Endpoint("/runs/{run}/confusion", "Which classes a run confuses", confusion),
     Endpoint("/runs/{run}/calibration", "Calibration of a run", calibration),
-    Endpoint("/runs/{run}/classes", "The classes of a run, with their recall", classes),
+    Endpoint("/runs/{run}/classes", "The classes of a run, each with its figure", classes),
 )

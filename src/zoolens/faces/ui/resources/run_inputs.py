@@ -12,7 +12,7 @@ from pydantic import Field
 
 from zoolens.base.store.records import Run
 from zoolens.faces.ui.context import Context
-from zoolens.faces.ui.endpoint import Answer, Endpoint, File, NotFound, Query, RequestError, RunName, Shown
+from zoolens.faces.ui.endpoint import Answer, Endpoint, File, NotFound, Query, RequestError, RunName, Shown, ShownText
 from zoolens.faces.ui.input_reader import InputsSeen, InputState
 
 MOST_INPUTS: Final = 100
@@ -38,6 +38,16 @@ class InputItem(Answer):
     width: int
     """`width` and `height` are those of the image in its own pixels, in which boxes are given; 0: it is none."""
     height: int
+    tokens: list[Shown]
+    """The words of a text that its dataset splits into words, which marks of an answer count."""
+    more_tokens: int
+    """How many words there are beside those."""
+    texts: list[ShownText]
+    """The two texts of a pair."""
+    wave: list[float]
+    """Of a sound: the largest sample of each of equal stretches, between 0 and 1."""
+    seconds: float
+    """How long a sound is."""
 
 
 class SeenInputs(Answer):

@@ -16,8 +16,9 @@ from zoolens.base.store.run_columns import RunState
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, Paged, Query, RequestError, Shown
 from zoolens.faces.ui.facets import Facet, facet_of
-from zoolens.faces.ui.page_figures import LISTED, Figure, figure_named
+from zoolens.faces.ui.page_figures import LISTED, Figure, figure_named, judging_figure
 from zoolens.findings.measure.class_order import JUDGED_WRONGLY, judged_right
+from zoolens.findings.measure.run_data import judging_metrics
 
 LONGEST: Final = 200  # letters of a search, a name or a pattern
 NEWEST: Final = TimeOrder()
@@ -77,7 +78,8 @@ class RunItem(Answer):
     """The environment: runtime, version and what sets it apart from others."""
     attempt: int
     failed: list[FailedStage]
-    top1: Figure | None
+    judged: Figure | None
+    """The figure that says how good its answers are: top-1 of classes, AP of boxes."""
     latency_p50: Figure | None
     sorted_by: Figure | None
     """The figure that the list is sorted by."""
@@ -108,7 +110,8 @@ def runs(context: Context, query: RunsQuery) -> RunList:
     page, counts = page_with_facets(context.runs, wanted, order, limit=query.limit, offset=query.offset)
     by_id = {run.id: run for run in context.store.runs_of(page.ids)}
     listed = [by_id[run_id] for run_id in page.ids if run_id in by_id]
-    metrics = (*LISTED, order.metric) if isinstance(order, FigureOrder) else LISTED
+    by = [order.metric] if isinstance(order, FigureOrder) else []
+    metrics = sorted({*LISTED, *judging_metrics(listed), *by})
     stored = context.store.observations_by_run(page.ids, metrics=metrics)
     return RunList(
         total=page.total,
@@ -166,7 +169,7 @@ def run_item(run: Run, stored: Sequence[Observation], order: TimeOrder | FigureO
         stack=stack_label(run),
         attempt=run.key.attempt,
         failed=failed[:_MOST_FAILURES],
-        top1=figure_named(observations, "top1"),
+        judged=judging_figure(run, observations),
         latency_p50=figure_named(observations, "latency_p50"),
         sorted_by=by,
         note="" if len(observations) == len(stored) else _MISJUDGED,

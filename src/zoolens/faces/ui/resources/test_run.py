@@ -80,7 +80,7 @@ def test_classes_are_counted_and_have_the_recall_that_is_stored(home, client):
     ]
     home.finish_stage(run.id, "metric:per_class", facts)
     rows = client().get(f"{PREFIX}/runs/{run.id}/classes?order=recall").json()["rows"]
-    counts = [(row["name"], row["inputs"], row["answered"], row["recall"] and row["recall"]["words"]) for row in rows]
+    counts = [(row["name"], row["inputs"], row["answered"], row["figure"] and row["figure"]["words"]) for row in rows]
     assert counts == [("cat", 4, 3, "50.0 %"), ("dog", 4, 5, "75.0 %"), ("<b>bird</b>", 4, 4, None)]
 
 
@@ -184,7 +184,8 @@ def test_inputs_come_with_pictures_by_the_place_alone(home, client):
     while (answer := ask.get(f"{path}?index=3&index=7").json())["state"] == "opening":
         pass
     assert (answer["state"], [row["index"] for row in answer["rows"]]) == ("ready", [3, 7])
-    about = {"words": "28 × 28, grey", "picture": True, "width": 28, "height": 28}
+    image = {"words": "28 × 28, grey", "picture": True, "width": 28, "height": 28}
+    about = {**image, "tokens": [], "more_tokens": 0, "texts": [], "wave": [], "seconds": 0}
     assert answer["rows"][0] == {"index": 3, "name": third.id, **about}
     image = ask.get(f"{path}/3")
     assert image.headers["content-type"] == "image/png"

@@ -9,7 +9,7 @@ pytest.importorskip("starlette")
 import numpy as np
 from PIL import Image
 
-from zoolens.base.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord, fingerprint
 from zoolens.faces.ui.endpoint import PREFIX
 from zoolens.faces.ui.resources.run_drawings import MOST_BOXES
 from zoolens.faces.ui.test_app import client, home
@@ -18,18 +18,19 @@ from zoolens.findings.measure.predictions import KIND
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.preprocess.box_outputs import ImageBoxes
 from zoolens.inventory.tasks.detection import Found
+from zoolens.inventory.tasks.voice_activity import Frames
 
 __all__ = ["client", "home"]  # fixtures
 
 
-def write(store, task, values, truths, classes):
+def write(store, task, values, truths, classes, name="one"):
     raw = {"all": np.arange(len(values), dtype=np.int64)[:, None]}
     buffer = PredictionBuffer(tasks=[task])
     names = [f"photo {place}" for place in range(len(values))]
     buffer.add(names, np.full(len(values), -1), [AnswerBatch(values, raw)], truths)
-    manifest = {"name": task, "inputs": [{"shape": [None, 8, 8, 3]}], "outputs": [{"task": task}]}
+    manifest = {"name": name, "inputs": [{"shape": [None, 8, 8, 3]}], "outputs": [{"task": task}]}
     run = store.begin_run(
-        ModelRecord(fingerprint(manifest), f"zoo:{task}@1", "fake", manifest),
+        ModelRecord(fingerprint(manifest), f"zoo:{name}@1", "fake", manifest),
         DatasetRecord(fingerprint(task), "photos", len(values), {"classes": classes}),
         StackRecord(fingerprint("fake"), "fake", {"version": "1"}, {}),
         resolved={"outputs": [{"name": "out", "task": task, "width": None}]},
@@ -69,8 +70,9 @@ def detector(home):
 def test_boxes_are_given_in_pixels_with_what_is_right(client, detector):
     first, second, third = rows_of(client(), detector)
     box = {"left": 10.0, "top": 20.0, "width": 30.0, "height": 40.0}
-    assert first["ours"]["drawn"]["boxes"] == [{**box, "name": "<b>dog</b>", "score": pytest.approx(0.9)}]
-    assert first["right"]["boxes"] == [{**box, "name": "<b>dog</b>", "score": None}]
+    dog = {**box, "name": "<b>dog</b>", "style": 1}
+    assert first["ours"]["drawn"]["boxes"] == [{**dog, "score": pytest.approx(0.9)}]
+    assert (first["right"]["boxes"], first["truth"]) == ([{**dog, "score": None}], "1 box: <b>dog</b>")
     assert (first["ours"]["judged"], first["ours"]["judged_words"]) == (1.0, "100.0 %")
     assert (second["ours"]["drawn"]["boxes"], second["ours"]["judged"]) == ([], 0.0)
     assert (len(third["ours"]["drawn"]["boxes"]), third["ours"]["drawn"]["more_boxes"]) == (MOST_BOXES, 3)
@@ -91,6 +93,8 @@ def test_a_map_of_classes_is_a_transparent_picture(home, client):
     ask = client()
     (row,) = rows_of(ask, run)
     assert (row["ours"]["drawn"]["overlay"], row["right"]["overlay"], row["ours"]["judged"]) == (True, True, 1.0)
+    assert row["ours"]["drawn"]["legend"] == [{"name": "cat", "words": "50.0 %", "style": 1}]
+    assert row["truth"] == "cat 100 %"
     for truth, columns in ((False, 3), (True, 2)):
         sent = ask.get(f"{PREFIX}/runs/{run}/drawings/0", params={"truth": truth})
         assert sent.headers["content-type"] == "image/png"
@@ -104,3 +108,59 @@ def test_what_has_no_map_says_so(client, detector):
         answer = client().get(f"{PREFIX}/runs/{detector}/drawings/{index}")
         assert answer.status_code in (400, 404)
         assert words in answer.text
+
+
+def test_tags_are_told_as_marks_of_words_that_the_dataset_has(home, client):
+    tags = np.array(["B-PER", "I-PER", "O", "B-<b>"], object)
+    right = Truth("tags", {"tags": np.array(["B-PER", "I-PER", "O", "O"])})
+    run = write(home, "token-classification", [tags], [right], None)
+    (row,) = rows_of(client(), run)
+    person = {"first": 0, "last": 1, "name": "PER", "style": 7}
+    assert row["ours"]["drawn"]["marks"] == [person, {"first": 3, "last": 3, "name": "<b>", "style": 4}]
+    assert (row["right"]["marks"], row["truth"]) == ([person], "PER 0–1 (words)")
+
+
+def test_spoken_stretches_and_answers_in_words(home, client):
+    frames = Frames(np.array([0.1, 0.9, 0.9, 0.2], np.float32), 0.05, 0.1, 0.4, 0.5)
+    timed = Truth("activity", {"intervals": np.array([[0.1, 0.2]]), "timed": np.array([True])})
+    untimed = Truth("activity", {"intervals": np.array([[0.0, 0.4]]), "timed": np.array([False])})
+    run = write(home, "voice-activity", [frames, frames], [timed, untimed], None)
+    first, second = rows_of(client(), run)
+    (span,) = first["ours"]["drawn"]["spans"]
+    assert (span["begin"], span["end"]) == (pytest.approx(0.1), pytest.approx(0.3))
+    assert first["right"]["spans"] == [{"begin": 0.1, "end": 0.2}]
+    assert (first["truth"], second["truth"]) == ("speech: 0.10 to 0.20 s", "speech")
+    assert second["right"] is None  # when somebody speaks is not known
+    answers = np.array(["in\nParis", ""], object)
+    texts = [Truth("spans", {"texts": np.array(["Paris", "in Paris"])})] * 2
+    first, second = rows_of(client(), write(home, "question-answering", answers, texts, None))
+    assert (first["ours"]["drawn"]["texts"], first["right"]["texts"]) == (["in Paris"], ["Paris", "in Paris"])
+    assert (second["ours"]["drawn"]["texts"], second["truth"]) == ([], "'Paris' or 'in Paris'")
+
+
+def test_disagreement_puts_the_lowest_agreement_first(home, client):
+    same, near, far = ([10, 20, 30, 40], [12, 20, 30, 40], [60, 60, 8, 8])
+    truths = [true_boxes([same], [0])] * 3
+    ours, theirs = (
+        write(home, "detection", [found([box], [0], [0.9]) for box in boxes], truths, ["cat"], name)
+        for name, boxes in (("ours", (same, same, same)), ("theirs", (same, far, near)))
+    )
+    rows = rows_of(client(), ours, other=theirs, order="disagreement", shown="disagreeing")
+    assert [row["index"] for row in rows] == [1, 2]
+    assert rows[0]["agreement"] == 0 < rows[1]["agreement"] < 1
+    assert rows[0]["theirs"]["drawn"]["boxes"][0]["left"] == 60
+
+
+def test_classes_of_a_task_have_its_own_figure(home, client, detector):
+    facts = [
+        Observation("class_ap", 0.25, scope="class=1", unit="fraction", details={"class": "<b>dog</b>"}),
+        Observation("class_ap", 0.5, scope="class=0", unit="fraction", details={"class": "cat"}),
+        Observation("ap", 0.375, unit="fraction"),
+    ]
+    home.finish_stage(detector, "metric:task", facts)
+    classes = client().get(f"{PREFIX}/runs/{detector}/classes", params={"order": "recall"}).json()
+    assert (classes["metric"], classes["reason"], classes["judged"]) == ("class_ap", "", True)
+    named = [(row["name"], row["inputs"], row["figure"]["words"]) for row in classes["rows"]]
+    assert named == [("<b>dog</b>", None, "25.0 %"), ("cat", None, "50.0 %")]
+    (listed,) = client().get(f"{PREFIX}/runs").json()["rows"]
+    assert (listed["judged"]["metric"], listed["judged"]["words"]) == ("ap", "37.5 %")

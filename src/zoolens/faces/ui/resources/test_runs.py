@@ -36,7 +36,7 @@ def test_runs_are_filtered_counted_and_sorted(home, client):
     row = page["rows"][0]
     assert (row["model"], row["dataset"], row["runtime"], row["state"]) == ("demo:c@1", "digits", "torch", "failed")
     assert row["failed"] == [{"stage": "latency:batch=1", "error": "no memory\ufffd<script>alert(1)</script>"}]
-    assert row["top1"]["interval"] == "80.0 % [80.0, 95.0]"
+    assert row["judged"]["interval"] == "80.0 % [80.0, 95.0]"
     assert row["latency_p50"] is None
     assert facet(page, "runtime") == {"torch": 2, "fake": 1}
     assert facet(page, "state") == {"measured": 2, "failed": 1}
@@ -144,10 +144,10 @@ def test_accuracy_in_a_wrong_order_of_classes_is_left_out_and_said(home, client)
     home.finish_stage(run.id, "metric:topk", [Observation("top1", 0.1, unit="fraction")])
     ask = client()
     row = ask.get(f"{PREFIX}/runs").json()["rows"][0]
-    assert row["top1"] is None
+    assert row["judged"] is None
     assert "accuracy is not shown" in row["note"]
     (model,) = ask.get(f"{PREFIX}/models?q=demo:m@1").json()["rows"]
-    assert model["latest"]["top1"] is None
+    assert model["latest"]["judged"] is None
 
 
 def test_what_runs_can_be_sorted_by(home, client):

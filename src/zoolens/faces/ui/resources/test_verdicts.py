@@ -153,7 +153,7 @@ def test_a_figure_that_rests_on_guesses_is_marked_on_every_page(home, client, gu
     assert any("rests on guesses (pixels are scaled to 0…1)" in note for note in run["notes"])
     assert run["tiles"][0]["figure"] == "50.0 % [40.0, 60.0] (guessed)"
     (listed,) = ask.get(f"{PREFIX}/runs").json()["rows"]
-    assert listed["top1"]["interval"] == "50.0 % [40.0, 60.0] (guessed)"
+    assert listed["judged"]["interval"] == "50.0 % [40.0, 60.0] (guessed)"
     page = ask.get(f"{PREFIX}/runs/{guessed.id}/observations").json()
     assert {row["stage"] for row in page["rows"]} == {"metric:topk", "size", "latency:batch=1"}
 

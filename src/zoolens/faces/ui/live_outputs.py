@@ -1,0 +1,121 @@
+"""How the page *Live* reads the main output of a model: without a dataset, in the model's own classes.
+
+Boxes and maps of several models have one numbering of classes, by name: so two models can be compared, and the same
+class has the same colour on every card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.errors import ZoolensError
+from zoolens.inventory.catalog.sessions import Placement
+from zoolens.inventory.preprocess.classes import plain_name
+from zoolens.inventory.preprocess.outputs import build_scores, labels_of
+from zoolens.inventory.runtimes.runtime import Session, TensorSpec
+from zoolens.inventory.tasks.output_setup import OutputSetup, Reader, named_tensor, tensors_by_role
+from zoolens.inventory.tasks.task import Answers, Task, task_named
+
+Array = NDArray[Any]
+
+MOST_NAMES: Final = 4_000  # of classes that are numbered together; masks may have 4,096
+
+
+@dataclass
+class SharedClasses:
+    """Numbers of classes that several models name. They only grow; whoever adds to them holds a lock."""
+
+    names: list[str] = field(default_factory=list)
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    def numbered(self, labels: Sequence[str]) -> NDArray[np.int64] | None:
+        """The shared number of each label; None where there would be too many."""
+        wanted = [plain_name(label) for label in labels]
+        new = dict.fromkeys(name for name in wanted if name not in self._numbers)
+        if len(self.names) + len(new) > MOST_NAMES:
+            return None
+        for label, name in zip(labels, wanted, strict=True):
+            if name not in self._numbers:
+                self._numbers[name] = len(self.names)
+                self.names.append(label)
+        return np.array([self._numbers[name] for name in wanted], np.int64)
+
+
+@dataclass(frozen=True)
+class LiveOutput:
+    """The main output of an open model."""
+
+    task: Task
+    tensors: Mapping[str, TensorSpec]  # by role; a task without roles has one
+    labels: Sequence[str] | None  # names of the classes of an answer
+    shared: bool  # whether its classes have the numbers that all models share
+    read: Reader | None  # of a task with roles
+    scores: Callable[[Array], NDArray[np.float32]] | None  # of every other task
+
+    @property
+    def tensor(self) -> TensorSpec:
+        return next(iter(self.tensors.values()))
+
+    def answers(self, raw: Mapping[str, Array], memo: Any) -> Answers:
+        """What a task with roles keeps of the answer to one input."""
+        assert self.read is not None
+        parts = {role: raw[tensor.name] for role, tensor in self.tensors.items()}
+        return self.kept(self.read(parts, [memo]))
+
+    def kept(self, values: Any) -> Answers:
+        """What the task keeps of values that were read."""
+        return Answers(self.tensor.name, self.task.name, self.task.keep(values, None))
+
+
+def live_output(placement: Placement, session: Session, classes: SharedClasses) -> LiveOutput:
+    output = placement.manifest.outputs[0]
+    task = task_named(output.task)
+    labels = labels_of(output, placement.entry.folder)
+    # The model's own classes, in its own order.
+    own = output.model_copy(update={"label_map": None, "labels": labels, "labels_file": None})
+    if not task.roles:
+        named = named_tensor(session.outputs, output.name, "output", 0)
+        scores = build_scores(own, named, discrete=task.discrete)
+        return LiveOutput(task, {"": named}, labels, shared=False, read=None, scores=scores)
+    tensors = tensors_by_role(own, task.roles, session.outputs, 0)
+    # Where an answer lies in an image, two models may mean the same place and the same class by another number.
+    located = task.located and placement.manifest.inputs[0].modality == "image"
+    numbers = classes.numbered(labels) if located and labels else None
+    setup = OutputSetup(own, placement.manifest.inputs, tensors, placement.entry.folder, translation=numbers)
+    names = labels if numbers is None else classes.names
+    return LiveOutput(task, tensors, names, shared=numbers is not None, read=task.reader(setup), scores=None)
+
+
+@dataclass(frozen=True)
+class ToldAnswer:
+    """What a model answered to one input, kept to be compared with what others answered to the same."""
+
+    model: str
+    given: str  # digest of the input
+    output: LiveOutput
+    modality: str
+    answers: Answers
+
+
+def live_agreement(a: ToldAnswer, b: ToldAnswer) -> float:
+    """How far two models agree on one input, between 0 and 1; ZoolensError says why that is not known."""
+    if a.given != b.given:
+        raise ZoolensError("The two models were given different inputs.", hint="Give both the same.")
+    if a.output.task is not b.output.task:
+        raise ZoolensError(f"{a.model} does {a.output.task.name} and {b.model} does {b.output.task.name}.")
+    if a.modality == "image" and not _same_classes(a.output, b.output):
+        raise ZoolensError(
+            "The classes of the two models cannot be matched by name.", hint="Name them under labels in both manifests."
+        )
+    return float(a.output.task.agreement(a.answers, b.answers)[0])
+
+
+def _same_classes(a: LiveOutput, b: LiveOutput) -> bool:
+    if a.shared or b.shared:
+        return a.shared and b.shared
+    return a.labels is not None and a.labels == b.labels
