@@ -121,6 +121,34 @@ def test_what_cannot_be_read_is_refused_in_words(detect):
     assert "cannot be brought back into the image after center_crop" in outcome.errors[0]
 
 
+def test_classes_of_one_name_are_refused(detect, tmp_path):
+    content = json.loads((tmp_path / "boxes.json").read_text())
+    content["categories"][0]["name"] = "cat"
+    (tmp_path / "boxes.json").write_text(json.dumps(content))
+    outcome, _ = detect(labels=["cat", "dog", "unicorn"])
+    assert "2 classes of boxes are called 'cat', so that names do not tell them apart" in outcome.errors[0]
+
+
+def test_a_picture_of_one_pixel_and_one_without_boxes_are_judged(detect, tmp_path):
+    content = json.loads((tmp_path / "boxes.json").read_text())
+    content["images"][1] |= {"width": 1, "height": 1}
+    Image.new("RGB", (1, 1)).save(tmp_path / "1.png")
+    content["annotations"] = [one for one in content["annotations"] if one["image_id"] == 0]
+    one_pixel = {"id": 99, "image_id": 1, "category_id": 17, "bbox": [0, 0, 1, 1], "area": 1, "iscrowd": 0}
+    content["annotations"].append(one_pixel)
+    (tmp_path / "boxes.json").write_text(json.dumps(content))
+    outcome, found = detect(labels=["cat", "dog", "unicorn"])
+    assert not outcome.errors
+    assert "pictures without any box: 1 of 3" in " ".join(outcome.notes)
+    assert 0 < found["ap"] < 1
+
+
+def test_an_empty_file_in_the_place_of_a_picture_is_named(detect, tmp_path):
+    (tmp_path / "1.png").write_bytes(b"")
+    outcome, _ = detect(labels=["cat", "dog", "unicorn"])
+    assert "1.png is not an image of a known kind" in outcome.errors[0]
+
+
 def test_two_detectors_are_compared_by_their_boxes(detect, tmp_path):
     labels = ["cat", "dog", "unicorn"]
     shares = {"op": "boxes", "format": "xyxy", "units": "pixels", "threshold": 0.5}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from zoolens.inventory.preprocess.classlookup import class_translation, find_out
 from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT, build_scores, labels_of, plain_numbers
 from zoolens.inventory.preprocess.pipeline import build_prepare
 from zoolens.inventory.preprocess.sound_feeds import SoundFeeds
-from zoolens.inventory.preprocess.text import PrepareText
+from zoolens.inventory.preprocess.text import PrepareText, check_vocabulary
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.outputs.noise_probe import made_up_feeds
 from zoolens.inventory.runtimes.runtime import Session, TensorSpec
@@ -52,6 +52,7 @@ class Subject:
     sound: SoundFeeds | None = None  # of a model that takes sounds
     several: SeveralInputs | None = None  # of a model with several inputs that the dataset and the manifest fill
     alone: bool = False  # its inputs have no batch axis: one sample is run at a time
+    extents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # shapes of made-up inputs
 
     @property
     def prepare(self) -> Callable[[Sample], Array]:
@@ -164,8 +165,9 @@ class Subject:
         if not self.needs_made_up(dataset):
             return self.named_inputs(self.inputs(dataset, batch))
         if self.has_several_inputs:
-            return made_up_feeds(self.session.inputs, batch)
-        return made_up_feeds([_as_declared(self.input, self.job.manifest.inputs[0].shape)], batch)
+            return made_up_feeds(self.session.inputs, batch, self.extents)
+        declared = _as_declared(self.input, self.job.manifest.inputs[0].shape)
+        return made_up_feeds([declared], batch, self.extents)
 
     def inputs(self, dataset: Dataset, batch: int) -> Array:
         """One real batch, ready to be fed: what latency is measured with. Of inputs that differ in shape, the first."""
@@ -239,6 +241,7 @@ def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     tasks = [task_named(output.task) for output in job.manifest.outputs]
     # Vectors of two texts can be compared; any other answer is to a text alone.
     each = all(task.directional for task in tasks)
+    check_vocabulary(job.manifest.inputs[0], job.files(), session.inputs)
     text = PrepareText(job.manifest.inputs[0], session.inputs, job.paths[TOKENIZER], each=each)
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(job.manifest.outputs)))
     if each and has_pairs(dataset):

@@ -189,9 +189,18 @@ def said_of_boxes(table: BoxTable) -> Iterator[str]:
     empty = int((table.boxes[:, 2:] == 0).any(axis=1).sum())
     if empty:
         yield f"boxes without width or height, which no detection can match: {empty:,}"
+    if copies := _copies(table):
+        yield f"boxes that another one of the same class equals, which count like all others: {copies:,}"
     without = int((np.diff(table.starts) == 0).sum())
     if without:
         yield f"pictures without any box: {without:,} of {len(table.starts) - 1:,}"
+
+
+def _copies(table: BoxTable) -> int:
+    images = np.repeat(np.arange(len(table.starts) - 1), np.diff(table.starts))
+    rows = np.concatenate([images[:, np.newaxis], table.classes[:, np.newaxis], table.boxes], axis=1)
+    order = np.lexsort(rows.T)
+    return int((rows[order[1:]] == rows[order[:-1]]).all(axis=1).sum()) if len(rows) else 0
 
 
 def _numbers(box: Floats) -> str:

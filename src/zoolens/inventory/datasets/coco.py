@@ -59,6 +59,9 @@ class Annotations:
     crowds: array[int] = field(default_factory=lambda: array("b"))
     named_images: dict[str, int] = field(default_factory=dict)  # numbers of ids in the order in which boxes name them
     named_categories: dict[str, int] = field(default_factory=dict)
+    ids: array[int] = field(
+        default_factory=lambda: array("q")
+    )  # of boxes that have one, as far as they tell them apart
     without_area: int = 0
     parts: set[str] = field(default_factory=set)  # names of all that the file has
 
@@ -124,6 +127,8 @@ class Annotations:
         self.box_image.append(self.named_images.setdefault(image, len(self.named_images)))
         self.box_category.append(self.named_categories.setdefault(category, len(self.named_categories)))
         self.crowds.append(int(crowd))
+        if (own := _key(annotation.get("id"))) is not None:
+            self.ids.append(hash(own))
         check_count(str(self.path), len(self.areas))
 
     def called(self, number: int) -> str:
@@ -346,6 +351,8 @@ def _notes(found: Annotations, absent: int, shortened: int) -> Iterator[str]:
         yield f"images found by the last parts of their file_name, which has folders that are not here: {shortened:,}"
     if found.without_area:
         yield f"boxes without an area of their own, for which that of the box stands: {found.without_area:,}"
+    if repeated := len(found.ids) - len(np.unique(np.asarray(found.ids, np.int64))):
+        yield f"annotations that have the id of another one, and count as boxes of their own: {repeated:,}"
     for name, times in Counter(found.classes).items():
         if times > 1:
             yield f"{times} categories are called {name[:80]!r}"

@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+from itertools import count
 
 import numpy as np
 import pytest
@@ -22,8 +23,11 @@ def image(number, name=None, **more):
     return {"id": number, "file_name": name or f"{number}.png", "width": WIDTH, "height": HEIGHT, **more}
 
 
+_IDS = count(5)
+
+
 def annotation(image_id=1, box=(4, 5, 10, 8), category=1, **more):
-    return {"id": 5, "image_id": image_id, "category_id": category, "bbox": list(box), **more}
+    return {"id": next(_IDS), "image_id": image_id, "category_id": category, "bbox": list(box), **more}
 
 
 def content(**parts):
@@ -88,6 +92,15 @@ def test_without_a_list_of_annotations_nobody_said_what_is_on_the_images(tmp_pat
     assert (dataset.truth_kind, dataset.labelled, dataset.classes) == (None, False, ("cat", "dog"))
 
 
+def test_ids_and_boxes_that_occur_twice_are_counted(tmp_path):
+    same = annotation()
+    dataset = opened(tmp_path, annotations=[same, same, {**annotation(box=(1, 1, 3, 3)), "id": same["id"]}])
+    assert len(dataset.truth(0)["boxes"]) == 3
+    said = " ".join(dataset.notes)
+    assert "annotations that have the id of another one, and count as boxes of their own: 2" in said
+    assert "boxes that another one of the same class equals, which count like all others: 1" in said
+
+
 @pytest.mark.parametrize(
     ("parts", "sentence"),
     [
@@ -97,7 +110,7 @@ def test_without_a_list_of_annotations_nobody_said_what_is_on_the_images(tmp_pat
         ({"annotations": [annotation(box=(4, 5, 10**400, 8))]}, "too large for a picture"),
         ({"annotations": [annotation(box=(40, 5, 2, 2))]}, r"lies outside its picture of 40 × 30 pixels: 40, 5, 2, 2"),
         ({"annotations": [annotation(box=(-9, 5, 9, 2))]}, "lies outside its picture"),
-        ({"annotations": [annotation(box=(1, 2, 3))]}, r"Annotation 1 of .* \(id '5'\) has no bbox of four numbers"),
+        ({"annotations": [annotation(box=(1, 2, 3))]}, r"Annotation 1 of .* \(id '\d+'\) has no bbox of four numbers"),
         ({"annotations": [{"id": 5, "image_id": 1, "caption": "a cat"}]}, "Captions, panoptic segments"),
         ({"annotations": [annotation(box=("1", 2, 3, 4))]}, "no bbox of four numbers"),
         ({"annotations": [annotation(3)]}, "Annotation 1 of .* names the image '3', which the file does not list"),

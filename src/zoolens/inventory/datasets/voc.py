@@ -10,14 +10,14 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NoReturn
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from typing import Final
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from zoolens.base.errors import DatasetError
 from zoolens.base.safety.untrusted import is_file, read_bytes, read_text
+from zoolens.base.safety.xml_tree import parse_xml
 from zoolens.inventory.datasets.arrays import check_samples
 from zoolens.inventory.datasets.boxed_images import (
     BoxedImages,
@@ -249,20 +249,9 @@ def _picture(pictures: dict[str, list[Path]], path: Path, root: Element) -> Path
 
 
 def _parse(path: Path) -> Element:
-    """The tree of an XML file. Declarations of a document type are refused: with them, entities expand without end."""
-    builder, parser = TreeBuilder(), expat.ParserCreate()
-
-    def refuse(*_: Any) -> NoReturn:
-        raise ValueError("it declares a document type, which no annotation needs")
-
-    parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler = builder.start
-    parser.EndElementHandler = builder.end
-    parser.CharacterDataHandler = builder.data
     try:
-        parser.Parse(read_bytes(path, _MAX_XML), True)
-        root: Element = builder.close()
-    except (OSError, ValueError, expat.ExpatError, AssertionError) as error:
+        root = parse_xml(read_bytes(path, _MAX_XML))
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DatasetError(f"{path} cannot be read as XML: {reason}.", hint="Write or fetch it again.") from error
     if root.tag != "annotation":

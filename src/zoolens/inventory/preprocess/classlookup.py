@@ -76,6 +76,12 @@ def class_translation(output: Output, dataset: Dataset) -> NDArray[np.int64] | N
         return mapped
     if output.labels is None or dataset.classes is None:
         return None
+    times = Counter(dataset.classes)
+    if twice := next((name for name in output.labels if times[name] > 1), None):
+        raise DatasetError(
+            f"{times[twice]} classes of {dataset.name} are called {twice!r}, so that names do not tell them apart.",
+            hint="Give them one number in the dataset, or say which is which with a label_map.",
+        )
     places = find_classes(dataset.classes, in_full(output.labels))
     if all(place is None for place in places):
         raise DatasetError(

@@ -78,6 +78,12 @@ class SoundFeeds:
                 f"takes it with the next window, has {shape_text(first.shape)}.",
                 hint="Correct carry in the manifest.",
             )
+        if state.dtype.kind != first.dtype.kind:
+            raise ModelError(
+                f"The output {self._carried[name]} is {state.dtype}, but the input {name}, which takes it with the "
+                f"next window, is {first.dtype}.",
+                hint="Correct carry in the manifest.",
+            )
         return state.astype(first.dtype, copy=False)
 
     def _rows(self, name: str, answer: Array, windows: int) -> Array:

@@ -241,3 +241,16 @@ def test_inputs_that_nothing_fills_and_states_that_do_not_fit_get_a_sentence():
     wide = feeds("frames", carry={"state": {"output": "next", "shape": [1, 2]}})
     with pytest.raises(ModelError, match=r"The output next has shape 1×1, but the input state"):
         wide.answered(Counter(), np.ones((1, 2, 3), np.float32))
+
+
+class Whole(Counter):
+    """Its state comes out in whole numbers."""
+
+    def predict(self, feeds):
+        answer = super().predict(feeds)
+        return {**answer, "next": answer["next"].astype(np.int64)}
+
+
+def test_a_state_of_another_type_is_refused():
+    with pytest.raises(ModelError, match=r"The output next is int64, but the input state, .* is float32"):
+        feeds("frames").answered(Whole(), np.ones((1, 2, 3), np.float32))

@@ -17,7 +17,8 @@ from zoolens.inventory.manifests.schema_inputs import TOKEN_TYPES
 from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.preprocess.array_inputs import Prepare
 from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer, TokenPlaces, Tokens, token_places
-from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
+from zoolens.inventory.runtimes.outputs.lookup_tables import table_rows
+from zoolens.inventory.runtimes.runtime import ModelFiles, TensorSpec, shape_text
 
 Array = NDArray[Any]
 
@@ -209,6 +210,19 @@ def _filled_tensors(spec: Input, inputs: Sequence[TensorSpec]) -> dict[str, Tens
     for tensor in tensors.values():
         _check_tensor(tensor, spec.tokenizer.max_length, fixed=spec.tokenizer.padding == "max_length")
     return tensors
+
+
+def check_vocabulary(spec: Input, files: ModelFiles, inputs: Sequence[TensorSpec]) -> None:
+    """Refuses a vocabulary that is larger than the table of the model: what an id beyond it gives depends on the
+    runtime, and is no answer."""
+    assert spec.tokenizer is not None  # the schema sees to it
+    declared = spec.tokenizer.vocabulary
+    rows = table_rows(files.format, files.path(), spec.tokenizer.tensors.input_ids or inputs[0].name)
+    if rows is not None and declared > rows:
+        raise ManifestError(
+            f"The manifest declares a vocabulary of {declared:,} ids, but the table of the model has {rows:,} rows.",
+            hint=f"Correct it: vocabulary: {rows}. Is the tokenizer that of another model?",
+        )
 
 
 def _check_tensor(tensor: TensorSpec, max_length: int, *, fixed: bool) -> None:

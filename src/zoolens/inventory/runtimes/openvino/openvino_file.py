@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, Final
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
+from zoolens.base.safety.xml_tree import parse_xml
 from zoolens.inventory.runtimes.model_files.model_reading import model_bytes
 
 Array = NDArray[Any]
@@ -86,7 +87,7 @@ def read_layers(path: Path) -> list[IrLayer]:
 
 
 def _layer(
-    element: ElementTree.Element,
+    element: Element,
     sources: dict[tuple[str, str], str],
     made: dict[tuple[str, str], IrPort],
     path: Path,
@@ -105,7 +106,7 @@ def _layer(
     return IrLayer(element.get("name", ""), kind, opset, settings, tuple(inputs), outputs)
 
 
-def _port(port: ElementTree.Element, layer: str) -> IrPort:
+def _port(port: Element, layer: str) -> IrPort:
     given = sorted(filter(None, _NAMES.split(port.get("names") or "")))
     name = given[0].replace("\\,", ",") if given else layer
     extents = [(dim.text or "").strip() for dim in port.findall("dim")]
@@ -126,19 +127,15 @@ def constants(path: Path) -> dict[str, Array]:
     return found
 
 
-def _constant_layers(path: Path) -> Iterator[ElementTree.Element]:
+def _constant_layers(path: Path) -> Iterator[Element]:
     yield from (layer for layer in _root(path).iter("layer") if layer.get("type") == "Const")
 
 
-def _root(path: Path) -> ElementTree.Element:
-    text = model_bytes(path, _MOST_XML)
-    # Entities may expand without end, and no IR has any.
-    if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
-        raise ModelError(f"{path.name} declares entities, which no IR does.", hint=_AGAIN)
+def _root(path: Path) -> Element:
     try:
-        return ElementTree.fromstring(text)  # noqa: S314 - it declares no entities
-    except ElementTree.ParseError as error:
-        raise ModelError(f"{path.name} is not readable XML.", hint=_AGAIN) from error
+        return parse_xml(model_bytes(path, _MOST_XML))
+    except ValueError as error:
+        raise ModelError(f"{path.name} cannot be read as XML: {error}.", hint=_AGAIN) from error
 
 
 def _numbers(path: Path) -> Array:
@@ -148,7 +145,7 @@ def _numbers(path: Path) -> Array:
         raise ModelError(f"The weights of the IR cannot be read: {path.name}.") from error
 
 
-def _values(numbers: Array, data: ElementTree.Element, dtype: np.dtype[Any], path: Path) -> Array:
+def _values(numbers: Array, data: Element, dtype: np.dtype[Any], path: Path) -> Array:
     offset, size = _whole(data.get("offset")), _whole(data.get("size"))
     shape = [_whole(extent) for extent in data.get("shape", "").split(",") if extent.strip()]
     part = numbers[offset : offset + size]
@@ -163,7 +160,7 @@ def _whole(text: str | None) -> int:
     return int(text)
 
 
-def _name(layer: ElementTree.Element) -> str:
+def _name(layer: Element) -> str:
     port = layer.find("output/port")
     names = (port.get("names") or "").split(",") if port is not None else []
     return names[0] or layer.get("name", "").removesuffix(_COMPRESSED)

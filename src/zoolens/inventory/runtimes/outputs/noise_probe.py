@@ -8,14 +8,15 @@ answer that depends on the other input of its batch, such as that of a softmax o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.inventory.runtimes.runtime import Session, TensorSpec
+from zoolens.base.errors import ModelError
+from zoolens.inventory.runtimes.runtime import Session, TensorSpec, shape_text
 
 MAX_ELEMENTS: Final = 1 << 22
 FREE: Final = 16  # extent of dimensions that a file leaves open, other than the batch
@@ -119,9 +120,51 @@ def _in_unit_range(raw: NDArray[Any]) -> bool:
     return float(raw.min()) >= 0 and float(raw.max()) <= 1
 
 
-def made_up_feeds(specs: Sequence[TensorSpec], batch: int) -> dict[str, NDArray[Any]]:
-    """Something to time a model with that no dataset fits, such as one with several inputs."""
-    return {spec.name: _made_up(spec, batch) for spec in specs}
+def made_up_feeds(
+    specs: Sequence[TensorSpec], batch: int, extents: Mapping[str, Sequence[int]] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Something to time a model with that no dataset fits, such as one with several inputs. `extents`: shapes at a
+    batch of 1 of inputs whose dimensions the file leaves open, by name; "" is for all with as many axes."""
+    shaped = _with_extents(specs, extents or {})
+    return {spec.name: _made_up(spec, batch) for spec in shaped}
+
+
+def said_of_made_up(extents: Mapping[str, Sequence[int]]) -> str:
+    """What made-up inputs are."""
+    if not extents:
+        return MADE_UP
+    shapes = ", ".join(f"{name} {shape_text(shape)}".strip() for name, shape in sorted(extents.items()))
+    return f"made-up inputs (noise, or zeros where they are whole numbers; {shapes})"
+
+
+def _with_extents(specs: Sequence[TensorSpec], extents: Mapping[str, Sequence[int]]) -> list[TensorSpec]:
+    """A shape without a name is for all inputs with as many axes that have none of their own."""
+    given = {spec.name: extents.get(spec.name) for spec in specs}
+    alike = [spec.name for spec in specs if len(spec.shape) == len(extents.get("", ()))]
+    unknown = [name for name in extents if name not in given and (name or not alike)]
+    if unknown:
+        known = ", ".join(f"{spec.name} {shape_text(spec.shape)}" for spec in specs)
+        what = f"called {unknown[0][:60]!r}" if unknown[0] else f"with {len(extents[''])} axes"
+        raise ModelError(f"There is no input {what}: the inputs are {known}.", hint="Write --shape NAME=1x128.")
+    for name in alike:
+        given[name] = given[name] or extents[""]
+    return [_shaped(spec, given[spec.name]) for spec in specs]
+
+
+def _shaped(spec: TensorSpec, given: Sequence[int] | None) -> TensorSpec:
+    """The input with its open dimensions as they are given, except for the batch."""
+    if given is None:
+        return spec
+    alike = len(given) == len(spec.shape) and all(
+        own in (None, extent) for own, extent in zip(spec.shape[1:], given[1:], strict=True)
+    )
+    if not alike:
+        raise ModelError(
+            f"The input {spec.name} takes {shape_text(spec.shape)}, which {shape_text(given)} does not fit."
+        )
+    if prod(given) > MAX_ELEMENTS << 4:
+        raise ModelError(f"An input of {shape_text(given)} has more than {MAX_ELEMENTS << 4:,} numbers.")
+    return replace(spec, shape=(*spec.shape[:1], *given[1:]))
 
 
 def _made_up(spec: TensorSpec, batch: int) -> NDArray[Any]:
