@@ -195,3 +195,51 @@ def test_what_is_no_trace_is_said(store, fake_model, data):
     (outcome,) = zoolens.evaluate([str(fake_model())], data, cold=False, store=store)
     with pytest.raises(ZoolensError, match="is not a trace"):
         load_trace(outcome.run.id, store=store)
+
+
+NETWORK = """<ir_version: 8, opset_import: ["" : 17]>
+net (float[N, T] x, float[N, T] w) => (float[N] y)
+{ z = Mul (x, w)
+  y = ReduceSum <keepdims = 0> (z, axes) }
+"""
+
+
+@pytest.fixture
+def open_shape(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    model = onnx.parser.parse_model(NETWORK)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1]), "axes"))
+    onnx.save(model, tmp_path / "open.onnx")
+    return str(tmp_path / "open.onnx")
+
+
+def shaped(model, *arguments):
+    words = ["trace", model, "-r", "onnxruntime", "--level", "model", "--repeats", "3", "--trust", "--json", *arguments]
+    return CliRunner().invoke(cli, words)
+
+
+def test_shapes_that_a_file_leaves_open_are_given(home, open_shape):
+    (one,) = json.loads(shaped(open_shape, "--shape", "1x300000").stdout)
+    (other,) = json.loads(shaped(open_shape, "--shape", "x=1x8", "--shape", "w=1x8", "--batch", "4").stdout)
+    assert one["run"] != other["run"]
+    assert "1×300000" in one["inputs"]
+    assert "w 1×8, x 1×8" in other["inputs"]
+    # It was fed with as many numbers as were asked for.
+    assert one["predict"]["seconds"] > 2 * other["predict"]["seconds"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--shape", "y=1x8"), "There is no input called 'y': the inputs are x ?×?, w ?×?"),
+        (("--shape", "1x8x8"), "There is no input with 3 axes"),
+        (("--shape", "x=1x8x8"), "The input x takes ?×?, which 1×8×8 does not fit"),
+        (("--shape", "1x100000000"), "has more than"),
+        (("--shape", "1x8", "--data", "demo"), "The inputs of a dataset have shapes of their own"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(home, open_shape, arguments, sentence):
+    done = shaped(open_shape, *arguments)
+    assert done.exit_code
+    assert sentence in f"{done.output}{done.exception or ''}"

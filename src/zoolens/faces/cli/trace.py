@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from zoolens.base.errors import ZoolensError
-from zoolens.faces.cli.options import OUT_FILE, json_option, listed_names, trust_option, wide_option
+from zoolens.faces.cli.options import OUT_FILE, json_option, listed_names, shape_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 from zoolens.faces.cli.trace_output import print_comparison, rooflines, show_recording, show_traces, write_traces
 
@@ -81,6 +81,7 @@ def command() -> None:
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of the dataset.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs at random instead of taking the first.")
 @click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Number of inputs of one request.")
+@shape_option
 @click.option("--repeats", type=click.IntRange(1), default=50, show_default=True, help="Repetitions of each level.")
 @click.option(
     "--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Time limit of each level."
@@ -136,6 +137,7 @@ def run(model: str, **chosen: Any) -> None:
         TraceSettings(chosen["repeats"], chosen["seconds"]),
         not chosen["resume"],
         current_context(chosen["traceparent"]),
+        chosen["extents"],
     )
     with open_store(chosen["store"]) as store:
         with Bars() as bars:

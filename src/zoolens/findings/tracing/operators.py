@@ -16,6 +16,7 @@ from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.ir.vocabulary import LEAVES
 from zoolens.findings.graph.passes.canonical import canonical
 from zoolens.findings.graph.structures.weighted_graph import raw_graph
+from zoolens.findings.tracing.runner import SHAPES
 from zoolens.findings.tracing.stored import Trace
 from zoolens.inventory.catalog.stored import check_model, stored_entry
 
@@ -49,10 +50,16 @@ def traced_graph(trace: Trace) -> TracedGraph:
     check_model(entry, trace.run)
     for asset in entry.manifest.assets:
         if asset.format == trace.run.model.format:
-            raw = raw_graph(entry, asset)
+            raw = raw_graph(entry, asset, _extents(trace))
             graph = canonical(raw)
             return TracedGraph(graph, *canonical_nodes(raw, graph))
     raise ModelError(f"{trace.run.ref} has no file in the format {trace.run.model.format} any more.")
+
+
+def _extents(trace: Trace) -> dict[str, tuple[int, ...]] | None:
+    """The shapes that made-up inputs had, where some were asked for."""
+    shapes = trace.run.resolved.get(SHAPES)
+    return {name: tuple(shape) for name, shape in shapes.items()} if isinstance(shapes, dict) else None
 
 
 def canonical_nodes(raw: Graph, graph: Graph) -> tuple[Nodes, Nodes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
 from zoolens.base.errors import ModelError, StoreError, UnsupportedAbility, WorkerError, ZoolensError
@@ -19,6 +19,7 @@ from zoolens.findings.measure.energy import GPU_SECONDS, SECONDS, energy_observa
 from zoolens.findings.measure.job_runner import SubjectOpener, open_data
 from zoolens.findings.measure.jobs import Job, plan_jobs
 from zoolens.findings.measure.plan import Outcome
+from zoolens.findings.measure.subject import Subject
 from zoolens.findings.tracing.measuring import UNOBSERVED, trace_model, trace_operators, trace_pipeline, trace_system
 from zoolens.findings.tracing.recorder import adopt
 from zoolens.findings.tracing.spans import Level
@@ -27,8 +28,8 @@ from zoolens.findings.tracing.trace_plan import TracePlan
 from zoolens.inventory.catalog.lookup import find_all
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.opening import absolute_spec
-from zoolens.inventory.runtimes.outputs.noise_probe import MADE_UP
-from zoolens.inventory.runtimes.runtime import Runtime
+from zoolens.inventory.runtimes.outputs.noise_probe import said_of_made_up
+from zoolens.inventory.runtimes.runtime import Runtime, shape_text
 from zoolens.inventory.runtimes.runtime_names import installed_runtimes, runtime_named
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "trace:"  # before the runtime's name in the stack of a trace
 BATCH: Final = "batch"  # in run.resolved
 INPUTS: Final = "inputs"  # in run.resolved: what the model was fed
+SHAPES: Final = "shapes"  # in run.resolved: shapes of made-up inputs that were asked for
 _ABILITY: Final[Mapping[Level, str]] = {Level.LAYER: "profile", Level.LIBRARY: "kernels"}
 
 _log = logging.getLogger(__name__)
@@ -65,6 +67,10 @@ def _check(plan: TracePlan) -> None:
         raise ZoolensError("A trace repeats each level at least once.", hint="Give --repeats 1 or more.")
     if plan.data is None and (plan.limit is not None or plan.seed is not None):
         raise ZoolensError("No dataset given.", hint="Add --data, or leave --limit and --seed out.")
+    if plan.data is not None and plan.extents:
+        raise ZoolensError(
+            "The inputs of a dataset have shapes of their own.", hint="Leave --shape out, or --data for made-up inputs."
+        )
 
 
 def _trace_job(job: Job, plan: TracePlan, dataset: Dataset, store: Store, progress: Progress) -> Outcome:
@@ -85,9 +91,11 @@ def _begin(job: Job, plan: TracePlan, dataset: Dataset, store: Store) -> Run:
     several attempts the newest one goes on. A trace that belongs to a caller's is always a new one: the spans of an
     earlier one belong to another caller."""
     inputs = dataset.name if len(dataset) else "made-up inputs"
-    record = DatasetRecord(
-        fingerprint([PREFIX, dataset.fingerprint(), plan.batch]), f"{PREFIX} {inputs}, batch {plan.batch}", len(dataset)
-    )
+    extents = {name: list(shape) for name, shape in sorted(plan.extents.items())}
+    # Only where there are some: traces of before keep their keys.
+    content = [PREFIX, dataset.fingerprint(), plan.batch, *([extents] if extents else [])]
+    shapes = "".join(f" {name} {shape_text(shape)}".rstrip() for name, shape in extents.items())
+    record = DatasetRecord(fingerprint(content), f"{PREFIX} {inputs}{shapes}, batch {plan.batch}", len(dataset))
     stack = StackRecord(
         fingerprint([PREFIX, job.stack.fingerprint]), f"{PREFIX}{job.runtime.name}", job.stack.identity, job.stack.lock
     )
@@ -97,7 +105,8 @@ def _begin(job: Job, plan: TracePlan, dataset: Dataset, store: Store) -> Run:
         run = _newest_attempt(store.begin_run(job.model, record, stack, kind=RunKind.TRACE), store)
     facts = {
         BATCH: plan.batch,
-        INPUTS: inputs if len(dataset) else MADE_UP,
+        INPUTS: inputs if len(dataset) else said_of_made_up(plan.extents),
+        **({SHAPES: extents} if extents else {}),
         "origin": {
             "ref": job.entry.full_ref,
             "manifest": job.manifest.model_dump(mode="json", exclude_defaults=True),
@@ -209,8 +218,12 @@ class _Levels:
         # Another process was first: its spans count.
         return read_series(self._store, self._run.id, name)
 
+    def _subject(self) -> Subject:
+        subject = self._opener()
+        return replace(subject, extents=self._plan.extents) if self._plan.extents else subject
+
     def _observed(self, level: Level) -> pa.Table:
-        plan, subject = self._plan, self._opener()
+        plan, subject = self._plan, self._subject()
         if level is Level.PIPELINE:
             return trace_pipeline(subject, self._dataset, plan.batch, plan.settings, plan.context)
         feeds = subject.feeds(self._dataset, plan.batch)
@@ -232,7 +245,7 @@ class _Levels:
         """Energy of a call, and the times of its parts on an accelerator, at the level of the system."""
         if level is not Level.SYSTEM or not self._job.runtime.can("run_here"):
             return []
-        subject = self._opener()
+        subject = self._subject()
         feeds = subject.feeds(self._dataset, self._plan.batch)
         device = self._job.options.device
         seconds = SECONDS if device == "cpu" else GPU_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from zoolens.findings.tracing.measuring import TraceSettings
@@ -25,3 +26,4 @@ class TracePlan:
     settings: TraceSettings = field(default_factory=TraceSettings)
     fresh: bool = False  # observe again, as a new attempt, although it is all there
     context: TraceContext = field(default_factory=new_context)
+    extents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # shapes of made-up inputs, by name
