@@ -17,7 +17,9 @@ from pydantic import ValidationError
 from zoolens.base import plugins
 from zoolens.base.engine.environments import ensure_environment, parse_env
 from zoolens.base.errors import ModelError, ZoolensError
-from zoolens.inventory.catalog.task_guesses import DraftedFile, embedded_labels, guessed_task, with_steps
+from zoolens.inventory.catalog.drafted import DraftedFile, TaskGuess
+from zoolens.inventory.catalog.pixel_ranges import quantised_range, stated_normalisation
+from zoolens.inventory.catalog.task_guesses import embedded_labels, guessed_task, with_steps
 from zoolens.inventory.manifests.digests import digest, size_on_disk
 from zoolens.inventory.manifests.formats import detect_format, legal_name, model_stem
 from zoolens.inventory.manifests.guesses import Guesses
@@ -25,6 +27,7 @@ from zoolens.inventory.manifests.locations import resolve_asset
 from zoolens.inventory.manifests.schema import Asset, AssetFile, Input, Manifest, Output
 from zoolens.inventory.manifests.schema_steps import Divide, DropLeading, OutputStep, Step
 from zoolens.inventory.runtimes.isolation.isolated import open_model
+from zoolens.inventory.runtimes.litert.tflite_metadata import FileNotes, TensorNotes, read_notes
 from zoolens.inventory.runtimes.onnx import onnx_file
 from zoolens.inventory.runtimes.outputs.noise_probe import NoiseAnswers, answers_to_noise, is_one
 from zoolens.inventory.runtimes.outputs.output_endings import Ending, endings
@@ -62,18 +65,20 @@ def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambd
             f"{path.name} does not say what its inputs and outputs are.", hint="Write them into a manifest by hand."
         )
     guesses = _Guesses(format_)
-    file = DraftedFile(format_, files["model"], inputs, outputs)
-    found = guessed_task(file)
-    guesses.prepared = found is not None and found.steps is not None
+    file = DraftedFile(format_, files["model"], inputs, outputs, guesses.metadata(format_, files["model"]))
     try:
-        manifest_inputs = tuple(with_steps(guesses.input(spec), found.steps if found else None) for spec in inputs)
+        found = guessed_task(file) or TaskGuess((), ())
+        guesses.prepared = found.steps is not None
+        manifest_inputs = found.inputs or tuple(
+            with_steps(guesses.input(spec, file.input_notes(place)), found.steps) for place, spec in enumerate(inputs)
+        )
     except ValidationError as error:
         what = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise ModelError(f"{path.name} declares an invalid input: {what}.") from error
-    if found is not None:
-        guesses.said += found.said
-        manifest_outputs = found.outputs
-    else:
+    guesses.said += found.said
+    guesses.stated += found.stated
+    manifest_outputs = found.outputs
+    if not manifest_outputs:
         ends = endings(format_, files["model"], len(outputs))
         sources = output_layers(format_, files["model"])
         manifest_outputs = guesses.labelled(guesses.outputs(outputs, ends, noise, sources), file)
@@ -84,7 +89,7 @@ def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambd
         element_type=_element_type([*inputs, *outputs]),
         inputs=manifest_inputs,
         outputs=manifest_outputs,
-        assets=(Asset(format=format_, files=tuple(_files(files, path.parent))),),
+        assets=(Asset(format=format_, files=(*_files(files, path.parent), *found.files)),),
         attributes=guesses.attributes,
     )
 
@@ -169,6 +174,8 @@ class _Guesses(Guesses):
     """Turns tensor specs into manifest parts and keeps count of what was only assumed."""
 
     prepared: bool = False  # how images are prepared is known otherwise
+    _notes = TensorNotes()  # of the input that is drafted
+    _spec = TensorSpec("", (), "float32")
 
     def _steps(self, *described: Any) -> Iterable[Step]:
         return () if self.prepared else super()._steps(*described)
@@ -181,11 +188,39 @@ class _Guesses(Guesses):
         shape = next(spec.shape for spec in file.outputs if spec.name == first.name)
         if labels is None or len(labels) != _classes(shape) or len(labels) in _IMAGENET_CLASSES:
             return (first, *others)
-        self.said.append(f"names of {len(labels)} classes are those in the file")
+        self.stated.append(f"names of {len(labels)} classes are those in the file")
         return (first.model_copy(update={"labels": labels}), *others)
 
-    def input(self, spec: TensorSpec) -> Input:
+    def input(self, spec: TensorSpec, notes: TensorNotes = TensorNotes()) -> Input:  # noqa: B008 - it is frozen
+        self._spec, self._notes = spec, notes
         return self.image_or_array(spec.name, spec.shape, spec.dtype, quantised=spec.quantised)
+
+    def metadata(self, format_: str, path: Path) -> FileNotes | None:
+        """What a TFLite file says of its tensors. Damaged metadata are no damaged model, and are named."""
+        try:
+            return read_notes(path) if format_ == "tflite" else None
+        except ModelError as error:
+            self.said.append(f"nothing of the metadata is used: {error.message.rstrip('.')}")
+            return None
+
+    def _color(self, color: str) -> None:
+        if self._notes.color is None:
+            super()._color(color)
+        else:
+            self.stated.append(f"{self._notes.color} order by the metadata")
+
+    def _normalising(self, dtype: str, quantised: bool, channels: int | None) -> Iterable[Step]:
+        stated = stated_normalisation(self._spec, self._notes, channels)
+        if stated is not None:
+            self.stated.append(stated.why)
+            yield from stated.steps
+            return
+        range_ = quantised_range(self._spec)
+        if range_ is None:
+            yield from super()._normalising(dtype, quantised, channels)
+            return
+        self.said.append(range_.why)
+        yield from range_.steps
 
     def outputs(
         self,

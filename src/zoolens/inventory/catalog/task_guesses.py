@@ -8,21 +8,19 @@ and all that it may be is said.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 from typing import Final
 
+from zoolens.inventory.catalog.drafted import UNCHECKED, DraftedFile, TaskGuess, detector, other
+from zoolens.inventory.catalog.folder_guesses import transformers_folder
+from zoolens.inventory.catalog.known_classes import usual_classes
+from zoolens.inventory.catalog.text_inputs import find_tokenizer, text_input
+from zoolens.inventory.catalog.tflite_guesses import tflite_detector, tflite_words
 from zoolens.inventory.manifests.schema import Input, Output
-from zoolens.inventory.manifests.schema_boxes import Letterbox, ReadBoxes, Suppress
+from zoolens.inventory.manifests.schema_boxes import Letterbox, ReadBoxes
 from zoolens.inventory.manifests.schema_masks import Masks
-from zoolens.inventory.manifests.schema_steps import Normalize, Step
-from zoolens.inventory.runtimes.outputs.embedded_notes import (
-    listed_names,
-    listed_size,
-    onnx_properties,
-    postprocessed,
-    zipped_labels,
-)
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Pool, Resize, Step
+from zoolens.inventory.runtimes.outputs.embedded_notes import listed_names, listed_size, onnx_properties, zipped_labels
 from zoolens.inventory.runtimes.runtime import TensorSpec
 
 _STRIDES: Final = (8, 16, 32)  # of YOLO's three maps
@@ -35,32 +33,12 @@ _TENSORFLOW: Final = {
     "detection_scores": "scores",
     "num_detections": "count",
 }
-_TOKENS: Final = frozenset({"input_ids", "attention_mask"})
 _TASKS: Final = {"segment": "instance segmentation", "pose": "pose estimation", "obb": "detection of rotated boxes"}
-
-
-@dataclass(frozen=True)
-class TaskGuess:
-    """Outputs of a task and why they are so; `steps` replace the usual preparation of images."""
-
-    outputs: tuple[Output, ...]
-    said: tuple[str, ...]
-    steps: tuple[Step, ...] | None = None
-
-
-@dataclass(frozen=True)
-class DraftedFile:
-    """What is known of a file that is drafted."""
-
-    format: str
-    path: Path
-    inputs: Sequence[TensorSpec]
-    outputs: Sequence[TensorSpec]
 
 
 def guessed_task(file: DraftedFile) -> TaskGuess | None:
     """The task of a file that is no plain classifier; None: nothing here recognises it."""
-    for guess in (_tflite_detector, _ultralytics, _named_boxes, _yolo_by_shape, _map_of_classes, _tokens):
+    for guess in _TRIED:
         found = guess(file)
         if found is not None:
             return found
@@ -70,42 +48,33 @@ def guessed_task(file: DraftedFile) -> TaskGuess | None:
 def embedded_labels(file: DraftedFile) -> tuple[str, ...] | None:
     """The names of classes that the file holds itself."""
     if file.format == "tflite":
-        return zipped_labels(file.path)
+        listed = file.output_notes(0).labels
+        return zipped_labels(file.path, listed[0] if listed else None)
     return listed_names(onnx_properties(file.path).get("names", "")) if file.format == "onnx" else None
 
 
 # --- detectors
 
 
-def _tflite_detector(file: DraftedFile) -> TaskGuess | None:
-    places = postprocessed(file.path) if file.format == "tflite" else {}
-    if not {"boxes", "classes", "scores"} <= set(places) or max(places.values()) >= len(file.outputs):
-        return None
-    labels = embedded_labels(file)
-    parts = {role: file.outputs[place].name for role, place in places.items()}
-    said = ["boxes, classes, scores and count are told apart by their position, as TFLite's operator gives them"]
-    said.append(
-        f"names of {len(labels)} classes are those in the file"
-        if labels
-        else "the names of the classes are unknown: of COCO's models class 0 is person, and classes count as COCO's "
-        "91 categories less 1"
-    )
-    return _detector(parts, ReadBoxes(op="boxes", format="yxyx", units="shares"), said, labels=labels)
-
-
 def _named_boxes(file: DraftedFile) -> TaskGuess | None:
     names = {spec.name.rpartition(":")[0] or spec.name: spec for spec in file.outputs}
     parts = {role: names[name].name for name, role in _TENSORFLOW.items() if name in names}
     if {"boxes", "classes", "scores"} <= set(parts):
-        said = ["outputs have the names of TensorFlow's object detection: boxes are ymin, xmin, ymax, xmax from 0 to 1"]
-        return _detector(parts, ReadBoxes(op="boxes", format="yxyx", units="shares"), said)
+        said = [
+            "outputs have the names of TensorFlow's object detection: boxes are ymin, xmin, ymax, xmax from 0 to 1",
+            f"classes count from 1 and their names are those of the dataset, by number ({UNCHECKED})",
+        ]
+        return detector(parts, ReadBoxes(op="boxes", format="yxyx", units="shares", background="first"), said)
     boxes, scores = names.get("pred_boxes"), names.get("logits")
     if boxes is not None and scores is not None and boxes.shape[-1:] == (_NUMBERS,):
-        said = ["outputs have the names of DETR: centres and sides from 0 to 1, and the last class is no object"]
+        said = [
+            "outputs have the names of DETR: centres and sides from 0 to 1, and the last class is no object",
+            f"the names of the classes are those of the dataset, by number ({UNCHECKED})",
+        ]
         reading = ReadBoxes(
             op="boxes", format="cxcywh", units="shares", activation="softmax", background="last", multi_label=False
         )
-        return _detector({"boxes": boxes.name, "scores": scores.name}, reading, said)
+        return detector({"boxes": boxes.name, "scores": scores.name}, reading, said)
     return None
 
 
@@ -116,9 +85,11 @@ def _ultralytics(file: DraftedFile) -> TaskGuess | None:
         return None
     if task in _TASKS:
         said = f"Ultralytics wrote the task {task} into the file, {_TASKS[task]}, which has no task here"
-        return _other(file, said)
+        return other(file, said)
     labels = listed_names(known.get("names", ""))
     size = listed_size(known["imgsz"])
+    if task == "classify" and size is not None and size[0] == size[1]:
+        return _ultralytics_classifier(size)
     if task != "detect" or labels is None or size is None or len(file.outputs) != 1:
         return None
     shape = file.outputs[0].shape
@@ -131,6 +102,16 @@ def _ultralytics(file: DraftedFile) -> TaskGuess | None:
     return None
 
 
+def _ultralytics_classifier(size: tuple[int, int]) -> TaskGuess:
+    steps = (
+        Resize(op="resize", size=size[0]),
+        CenterCrop(op="center_crop", size=size),
+        Normalize(op="normalize", scale=1 / 255),
+    )
+    said = (f"the middle {size[0]}×{size[1]} of images go in, from 0 to 1, as Ultralytics evaluates",)
+    return TaskGuess((), said, steps, ("Ultralytics wrote the task classify into the file",))
+
+
 def _yolo_by_shape(file: DraftedFile) -> TaskGuess | None:
     """One tensor with as many boxes as the three maps of YOLO have cells for this size of image."""
     size = _image_size(file.inputs)
@@ -141,12 +122,18 @@ def _yolo_by_shape(file: DraftedFile) -> TaskGuess | None:
     if second == cells and first is not None and _NUMBERS < first < cells:
         reading = ReadBoxes(op="boxes", format="cxcywh", units="pixels", transposed=True, clip=True)
         why = f"{first}×{second:,} numbers for an image of {size[0]}×{size[1]} are those of YOLOv8 and later"
-        return _yolo(file, reading, size, None, f"{why}, with {first - _NUMBERS} classes")
+        return _yolo_of_unnamed(file, reading, size, first - _NUMBERS, why)
     if first == _ANCHORS * cells and second is not None and second > _NUMBERS + 1:
         reading = ReadBoxes(op="boxes", format="cxcywh", units="pixels", objectness=True, clip=True)
         why = f"{first:,}×{second} numbers for an image of {size[0]}×{size[1]} are those of YOLOv5 and YOLOv7"
-        return _yolo(file, reading, size, None, f"{why}, with {second - _NUMBERS - 1} classes")
+        return _yolo_of_unnamed(file, reading, size, second - _NUMBERS - 1, why)
     return None
+
+
+def _yolo_of_unnamed(file: DraftedFile, reading: ReadBoxes, size: tuple[int, int], classes: int, why: str) -> TaskGuess:
+    labels = usual_classes(classes)
+    whose = "COCO's" if labels else "the dataset's, by number"
+    return _yolo(file, reading, size, labels, f"{why}, with {classes} classes, taken for {whose} ({UNCHECKED})")
 
 
 def _yolo(
@@ -165,21 +152,8 @@ def _yolo(
     said = [f"the task is detection: {why}", f"images are fitted into {size[0]}×{size[1]} on grey 114, from 0 to 1"]
     if nms:
         said.append("boxes that overlap by more than 0.7 are suppressed, as Ultralytics evaluates")
-    found = _detector({"predictions": file.outputs[0].name}, reading, said, labels=labels, nms=nms)
+    found = detector({"predictions": file.outputs[0].name}, reading, said, labels=labels, nms=nms)
     return TaskGuess(found.outputs, found.said, steps)
-
-
-def _detector(
-    parts: dict[str, str],
-    reading: ReadBoxes,
-    said: Sequence[str],
-    *,
-    labels: tuple[str, ...] | None = None,
-    nms: bool = False,
-) -> TaskGuess:
-    steps = (reading, Suppress(op="nms", iou=0.7)) if nms else (reading,)
-    output = Output(parts=parts, task="detection", scores="probabilities", postprocess=steps, labels=labels or None)
-    return TaskGuess((output,), tuple(said))
 
 
 # --- maps and tokens
@@ -202,36 +176,51 @@ def _map_of_classes(file: DraftedFile) -> TaskGuess | None:
     elif channels is not None and channels > 1 and channels not in (3, 4):
         said = f"{spec.name} holds scores of {channels} classes for each pixel"
     else:
-        return _other(
+        return other(
             file,
             f"the task of {spec.name} is unknown, a map as large as the image: classes of pixels (task: segmentation), "
             "a picture, or one quantity a pixel such as depth",
         )
     masks = Masks(op="masks", layout=layout)  # type: ignore[arg-type]
-    return TaskGuess((Output(name=spec.name, task="segmentation", postprocess=(masks,)),), (said,))
+    names = f"the names of the classes are unknown: they are taken to be the dataset's, by number ({UNCHECKED})"
+    return TaskGuess((Output(name=spec.name, task="segmentation", postprocess=(masks,)),), (said, names))
 
 
 def _tokens(file: DraftedFile) -> TaskGuess | None:
-    """A network of tokens with one vector for each: hidden states and scores of tags look the same."""
-    if not {spec.name for spec in file.inputs} >= _TOKENS:
+    """A network of tokens. One with a vector for each leaves open whether that is a hidden state or scores of tags."""
+    if "input_ids" not in {spec.name for spec in file.inputs}:
         return None
+    given, said = _text_beside(file)
     names = [spec.name for spec in file.outputs]
     if {"start_logits", "end_logits"} <= set(names):
-        said = "outputs have the names of question answering: begin and end of the answer, by token"
-        return _other(file, f"{said}; declare the input as text with its tokenizer")
+        said.append("outputs have the names of question answering: begin and end of the answer, by token")
+        return replace(other(file, "; ".join(said)), inputs=given.inputs, files=given.files)
     each = next((spec for spec in file.outputs if len(spec.shape) == 3), None)
     if each is None or len(file.outputs) != 1:
-        return None
+        return replace(given, said=tuple(said)) if given.inputs else None
+    if given.inputs and each.name == "last_hidden_state":
+        said.append(f"{each.name} holds hidden states, whose mean is the vector of a text ({UNCHECKED})")
+        output = Output(name=each.name, task="embedding", postprocess=(Pool(op="pool"),))
+        return replace(given, outputs=(output,), said=tuple(said))
     numbers = each.shape[2] or "several"
-    return _other(
-        file,
+    open_ = (
         f"the task of {each.name} is unknown, {numbers} numbers for each token: hidden states (task: embedding, with "
-        "pool), scores of tags, or scores of the next token; declare the input as text with its tokenizer",
+        "pool), scores of tags, or scores of the next token"
     )
+    return replace(other(file, "; ".join([*said, open_])), inputs=given.inputs, files=given.files)
 
 
-def _other(file: DraftedFile, said: str) -> TaskGuess:
-    return TaskGuess(tuple(Output(name=spec.name, task="other") for spec in file.outputs), (said,))
+def _text_beside(file: DraftedFile) -> tuple[TaskGuess, list[str]]:
+    """The input as text, where the tokenizer lies beside the file, and what is said of it."""
+    said: list[str] = []
+    tokenizer = find_tokenizer(file.path, file.path.parent)
+    if tokenizer is None:
+        return TaskGuess((), ()), ["the input is numbers of tokens: declare it as text with its tokenizer"]
+    made = text_input(file, {}, {}, said)
+    if isinstance(made, str):
+        return TaskGuess((), ()), [f"{made}: declare the input as text with its tokenizer"]
+    said.append(f"texts are split by {tokenizer.location} with its special tokens ({UNCHECKED})")
+    return TaskGuess((), (), inputs=(made,), files=(tokenizer,)), said
 
 
 def _image_size(inputs: Sequence[TensorSpec]) -> tuple[int, int] | None:
@@ -251,3 +240,16 @@ def _sides(shape: Sequence[int | None], layout: str) -> tuple[int, int] | None:
 def with_steps(given: Input, steps: tuple[Step, ...] | None) -> Input:
     """The input with these steps instead of its own, where it is an image and there are some."""
     return given.model_copy(update={"preprocess": steps}) if steps and given.modality == "image" else given
+
+
+# What says most comes first: shapes are asked last.
+_TRIED: Final = (
+    transformers_folder,
+    tflite_words,
+    tflite_detector,
+    _ultralytics,
+    _named_boxes,
+    _yolo_by_shape,
+    _map_of_classes,
+    _tokens,
+)

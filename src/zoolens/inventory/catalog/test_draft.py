@@ -323,10 +323,10 @@ def test_reference_models(file, module, layout, shape, drops):
         ("tasks/audio/models/kws_ref_model_float32.tflite", "array", {"classification"}, "probabilities"),
         ("tasks/detection/models/ssd_mobilenet_v1_coco_300_uint8.tflite", "image", {"detection"}, None),
         ("tasks/detection/models/efficientdet_lite0_coco_320_uint8.tflite", "image", {"detection"}, None),
-        ("tasks/text/models/tflite_support_sentiment_wordavg.tflite", "array", {"classification"}, "probabilities"),
-        ("tasks/embeddings/models/wordllama_l2_supercat_64.onnx", "array", {"embedding"}, None),
+        ("tasks/text/models/tflite_support_sentiment_wordavg.tflite", "text", {"classification"}, "probabilities"),
+        ("tasks/embeddings/models/wordllama_l2_supercat_64.onnx", "text", {"embedding"}, None),
         ("tasks/segmentation/models/deeplabv3_mnv2_dm05_pascal_quant.tflite", "image", {"segmentation"}, None),
-        ("tasks/embeddings/models/all-MiniLM-L6-v2_int8.onnx", "array", {"other"}, None),
+        ("tasks/embeddings/models/all-MiniLM-L6-v2_int8.onnx", "text", {"embedding"}, None),
         ("imagenet/onnx/shufflenet-v2-12-int8.onnx", "image", {"classification"}, "logits"),
     ],
 )

@@ -8,7 +8,9 @@ import pytest
 
 from zoolens.conftest import ASSETS
 from zoolens.inventory.catalog.draft import draft_manifest
-from zoolens.inventory.catalog.task_guesses import DraftedFile, guessed_task
+from zoolens.inventory.catalog.drafted import DraftedFile
+from zoolens.inventory.catalog.known_classes import COCO, COCO_BY_ID, usual_classes, without_background
+from zoolens.inventory.catalog.task_guesses import guessed_task
 from zoolens.inventory.manifests.files import dump_manifest, parse_manifest
 from zoolens.inventory.runtimes.outputs.embedded_notes import listed_names, listed_size, onnx_properties, zipped_labels
 from zoolens.inventory.runtimes.runtime import TensorSpec
@@ -167,6 +169,49 @@ def test_the_outputs_of_a_detector_are_told_apart_by_position_not_by_name():
     assert len(output.labels) == 90
     assert output.labels[:2] == ("person", "bicycle")
     assert (output.postprocess[0].format, output.postprocess[0].units) == ("yxyx", "shares")
+
+
+def test_names_that_everybody_is_taken_to_know():
+    assert (len(COCO), len(COCO_BY_ID)) == (80, 90)
+    assert (COCO_BY_ID[0], COCO_BY_ID[16], COCO_BY_ID[89], COCO[79]) == ("person", "cat", "toothbrush", "toothbrush")
+    assert [usual_classes(count) for count in (80, 90, 3, None)] == [COCO, COCO_BY_ID, None, None]
+    assert without_background(("???", "a", "b"), 2) == ("a", "b")
+    assert without_background(("a", "b"), 2) == ("a", "b")
+    assert without_background(("a", "b", "c"), 2) is None
+
+
+def test_classes_without_names_are_never_taken_for_granted():
+    said = " ".join(guess({"out": (1, 252, 85)}).said)
+    assert "taken for COCO's (not known: check)" in said
+    assert guess({"out": (1, 252, 85)}).outputs[0].labels == COCO
+    names = {"detection_boxes": (1, 9, 4), "detection_scores": (1, 9), "detection_classes": (1, 9)}
+    tensorflow = guess(names)
+    assert tensorflow.outputs[0].postprocess[0].background == "first"
+    assert "classes count from 1" in " ".join(tensorflow.said)
+
+
+def test_a_classifier_of_ultralytics_is_prepared_as_it_is_evaluated(exported):
+    found = guess({"output0": (1, 3)}, path=exported((1, 3), task="classify", names=NAMES))
+    assert [step.op for step in found.steps] == ["resize", "center_crop", "normalize"]
+    assert found.outputs == ()  # read as those of any classifier are
+
+
+@needs_assets
+def test_a_detector_that_names_no_classes_has_those_of_coco_and_says_so():
+    pytest.importorskip("ai_edge_litert")
+    drafted = draft_manifest(MODELS / "detection" / "models" / "ssd_mobilenet_v1_coco_300_uint8.tflite")
+    assert drafted.outputs[0].labels == COCO_BY_ID
+    assert any("not known: check" in guess for guess in drafted.attributes["guessed"])
+
+
+@needs_assets
+def test_a_vocabulary_beside_the_file_makes_it_a_model_of_texts():
+    pytest.importorskip("ai_edge_litert")
+    drafted = draft_manifest(MODELS / "text" / "models" / "tflite_support_sentiment_wordavg.tflite")
+    tokenizer = drafted.inputs[0].tokenizer
+    words = tokenizer.words
+    assert (tokenizer.vocabulary, tokenizer.max_length, tokenizer.pad_id) == (10003, 256, 0)
+    assert (words.matches, words.unknown_id, words.start_id) == ("separators", 2, 1)
 
 
 @needs_assets

@@ -40,9 +40,12 @@ class Guesses:
     def __init__(self, format_: str) -> None:
         self._format = format_
         self.said: list[str] = []
+        self.stated: list[str] = []  # what the file, or one beside it, says itself
 
     def summary(self) -> str:
-        return f"Guessed, please check: {'; '.join(self.said)}." if self.said else ""
+        stated = f"Read from the file or its folder: {'; '.join(self.stated)}." if self.stated else ""
+        guessed = f"Guessed, please check: {'; '.join(self.said)}." if self.said else ""
+        return " ".join(filter(None, (stated, guessed)))
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -59,7 +62,7 @@ class Guesses:
         channels = shape[layout.index("C")] if "C" in layout else 1
         color = "gray" if channels == 1 else "BGR" if self._format == "caffe" else "RGB"
         if color != "gray":
-            self.said.append(f"{color} order")
+            self._color(color)
         return Input(
             name=name,
             shape=shape,
@@ -90,11 +93,17 @@ class Guesses:
             return "NHWC" if self._format in _CHANNELS_LAST else "NCHW"
         return "NCHW" if first else "NHWC" if last else None
 
+    def _color(self, color: str) -> None:
+        self.said.append(f"{color} order")
+
     def _steps(self, shape: Shape, dtype: str, quantised: bool, layout: str, channels: int | None) -> Iterable[Step]:
         height, width = shape[layout.index("H")], shape[layout.index("W")]
         if height and width:
             self.said.append(f"images are resized to {height}×{width} without a crop")
             yield Resize(op="resize", size=(height, width))
+        yield from self._normalising(dtype, quantised, channels)
+
+    def _normalising(self, dtype: str, quantised: bool, channels: int | None) -> Iterable[Step]:
         if dtype in _WHOLE and not quantised:
             if dtype == "int8":
                 self.said.append("raw pixels less 128 go in")

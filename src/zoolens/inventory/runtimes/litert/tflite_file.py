@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from zoolens.base.errors import ModelError
 from zoolens.inventory.runtimes.model_files.model_reading import model_bytes
@@ -36,6 +37,8 @@ _LAYERS: Final = {3: (1, 2), 4: (1, 2), 9: (1, 2), 67: (1, 3)}
 _MAX_OPERATORS: Final = 200_000
 _MAX_TENSORS: Final = 400_000
 _MAX_RANK: Final = 64
+_MAX_METADATA: Final = 1000  # entries; exporters write two or three
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class TfliteOperator:
     outputs: tuple[int, ...]
     custom: str  # the name of an operator that is not built in
     options: Table | None = field(repr=False, compare=False)
+    custom_options: memoryview = field(default=memoryview(b""), repr=False, compare=False)  # of a custom operator
 
 
 @dataclass(frozen=True)
@@ -104,18 +108,41 @@ def tensor_labels(graph: TfliteGraph) -> tuple[str, ...]:
 
 def read_graph(path: Path) -> TfliteGraph:
     """The main subgraph; ModelError where the bytes are no TFLite model."""
+    return _read(path, _model)
+
+
+def attached(path: Path, name: str) -> bytes | None:
+    """What a TFLite file holds under this name beside its graph; None: nothing."""
+    return _read(path, lambda model: _attached(model, name))
+
+
+def root_table(data: bytes) -> Table:
+    """The outermost table of a FlatBuffer; ValueError, IndexError or struct.error where an offset leads out of it."""
+    return Table(_Bytes(data), struct.unpack_from("<I", data, 0)[0])
+
+
+def _read(path: Path, read: Callable[[Table], _Read]) -> _Read:
     data = model_bytes(path)
     try:
         if data[4:8] != b"TFL3":
             raise ValueError("it does not carry the TFL3 mark")  # noqa: TRY301
-        return _model(Table(_Bytes(data), struct.unpack_from("<I", data, 0)[0]))
+        return read(root_table(data))
     except (ValueError, IndexError, struct.error) as error:
         raise ModelError(
-            f"{path.name} is not a complete TFLite file: {_why(error)}.", hint="Fetch it again, or check its format."
+            f"{path.name} is not a complete TFLite file: {why(error)}.", hint="Fetch it again, or check its format."
         ) from error
 
 
-def _why(error: Exception) -> str:
+def _attached(model: Table, name: str) -> bytes | None:
+    for entry in model.tables(6, _MAX_METADATA):
+        if _name(entry, 0) == name:
+            buffer = model.tables(4)[entry.scalar(1, "I")]
+            return bytes(_content(buffer))
+    return None
+
+
+def why(error: Exception) -> str:
+    """What is wrong with a FlatBuffer, as the rest of a sentence."""
     if isinstance(error, struct.error):  # a read beyond the end
         return "it ends before all of its parts do"
     return "a name in it is not text" if isinstance(error, UnicodeDecodeError) else str(error)
@@ -241,7 +268,7 @@ def _content(buffer: Table) -> memoryview:
 
 def _operator(op: Table, codes: list[tuple[int, str]]) -> TfliteOperator:
     code, custom = codes[op.scalar(0, "I")]
-    return TfliteOperator(code, op.integers(1), op.integers(2), custom, op.table(4))
+    return TfliteOperator(code, op.integers(1), op.integers(2), custom, op.table(4), op.octets(5))
 
 
 def _tensor(tensor: Table, buffers: list[memoryview]) -> TfliteTensor:

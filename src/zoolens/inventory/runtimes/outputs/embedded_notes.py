@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from zoolens.base.errors import ModelError
 from zoolens.base.safety.untrusted import check_unpacked, open_archive
 from zoolens.inventory.runtimes.litert import tflite_file
+from zoolens.inventory.runtimes.litert.flexbuffer_map import whole_numbers
 from zoolens.inventory.runtimes.model_files.model_reading import model_bytes
 from zoolens.inventory.runtimes.model_files.protobuf_wire import content, fields
 
@@ -21,19 +23,26 @@ _POSTPROCESS: Final = "TFLite_Detection_PostProcess"
 _ORDER: Final = ("boxes", "classes", "scores", "count")  # of that operator's outputs, whatever they are called
 
 
-def zipped_labels(path: Path) -> tuple[str, ...] | None:
-    """The names of classes in the archive that lies behind a TFLite model; None: there are none, or several lists."""
+def zipped_labels(path: Path, name: str | None = None) -> tuple[str, ...] | None:
+    """The names of classes in the archive that lies behind a TFLite model: those in the file of this name, or in the
+    only one whose name has "label" in it. None: there are none, or several lists."""
+    text = zipped_text(path, name)
+    names = tuple(line.strip() for line in (text or "").strip().splitlines())
+    return names if 1 < len(names) <= _MOST_CLASSES else None
+
+
+def zipped_text(path: Path, name: str | None, most: int = _MOST_BYTES) -> str | None:
+    """A text in that archive; None: there is none, or it is too large."""
     try:
         with open_archive(path) as archive:
             check_unpacked(archive)
-            named = [info for info in archive.infolist() if "label" in info.filename.lower()]
-            if len(named) != 1 or named[0].file_size > _MOST_BYTES:
+            files = archive.infolist()
+            named = [one for one in files if (one.filename == name if name else "label" in one.filename.lower())]
+            if len(named) != 1 or named[0].file_size > most:
                 return None
-            text = archive.read(named[0]).decode("utf-8")
+            return archive.read(named[0]).decode("utf-8")
     except (zipfile.BadZipFile, OSError, ModelError, UnicodeDecodeError, NotImplementedError, RuntimeError):
         return None
-    names = tuple(line.strip() for line in text.strip().splitlines())
-    return names if 1 < len(names) <= _MOST_CLASSES else None
 
 
 def onnx_properties(path: Path) -> dict[str, str]:
@@ -69,14 +78,24 @@ def listed_size(text: str) -> tuple[int, int] | None:
     return (sides[0], sides[1]) if len(sides) == len(parts) == 2 else None
 
 
-def postprocessed(path: Path) -> Mapping[str, int]:
-    """Which output of a TFLite file holds what, by position, where TFLite's own operator for detections makes them."""
+@dataclass(frozen=True)
+class FinishedBoxes:
+    """What TFLite's own operator for detections gives. `places`: which output of the file holds what. `classes`: how
+    many there are without the background, where that is known."""
+
+    places: Mapping[str, int]
+    classes: int | None
+
+
+def finished_boxes(path: Path) -> FinishedBoxes | None:
+    """The outputs of that operator in a TFLite file; None: it has none."""
     try:
         graph = tflite_file.read_graph(path)
     except ModelError:
-        return {}
+        return None
     made = next((operator for operator in graph.operators if operator.custom == _POSTPROCESS), None)
     if made is None:
-        return {}
+        return None
     roles = dict(zip(made.outputs, _ORDER, strict=False))
-    return {roles[tensor]: place for place, tensor in enumerate(graph.outputs) if tensor in roles}
+    places = {roles[tensor]: place for place, tensor in enumerate(graph.outputs) if tensor in roles}
+    return FinishedBoxes(places, whole_numbers(bytes(made.custom_options)).get("num_classes"))

@@ -1,0 +1,218 @@
+"""Files that lie in a folder of transformers or optimum: its config.json, preprocessor and tokenizer say what they are.
+
+config.json names the class that the file was exported from, and the classes that it knows; preprocessor_config.json how
+images are prepared. Nothing in the folder is executed, and files of code in it are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens.base.safety.untrusted import is_file, parse_json, read_text
+from zoolens.inventory.catalog.drafted import UNCHECKED, DraftedFile, TaskGuess, other
+from zoolens.inventory.catalog.image_processors import image_steps
+from zoolens.inventory.catalog.text_inputs import find_tokenizer, text_input
+from zoolens.inventory.manifests.schema import Output
+from zoolens.inventory.manifests.schema_boxes import ReadBoxes
+from zoolens.inventory.manifests.schema_masks import Masks
+from zoolens.inventory.manifests.schema_steps import L2Normalize, OutputStep, Pool
+
+_CONFIG: Final = "config.json"
+_MOST_BYTES: Final = 1 << 22
+_MOST_CLASSES: Final = 100_000
+_HEADS: Final = (
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+    "ForImageClassification",
+    "ForSemanticSegmentation",
+    "ForObjectDetection",
+)
+# transformers reads the scores of these as one softmax with a last class of no object, and of the rest as sigmoids.
+_SOFTMAX_DETECTORS: Final = frozenset({"detr", "yolos", "table-transformer"})
+_SIGMOID_DETECTORS: Final = frozenset(
+    {"conditional_detr", "deformable_detr", "dab-detr", "rt_detr", "rt_detr_v2", "d_fine", "deta"}
+)
+_POOLING: Final = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "first",
+    "pooling_mode_lasttoken": "last",
+}
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A folder with a config.json of transformers."""
+
+    place: Path
+    config: Mapping[str, Any]
+
+    def content(self, name: str) -> Any:
+        """What a JSON file of the folder holds; empty where there is none that can be read."""
+        path = self.place / name
+        try:
+            return parse_json(read_text(path, _MOST_BYTES)) if is_file(path) else {}
+        except (OSError, ValueError):
+            return {}
+
+    @property
+    def head(self) -> str:
+        """What the exported class is for, such as ForImageClassification; empty: hidden states."""
+        named = self.config.get("architectures")
+        first = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+        return next((head for head in _HEADS if first.endswith(head)), "")
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The names of classes; None where there are none but LABEL_0 and the like."""
+        listed = self.config.get("id2label")
+        if not isinstance(listed, dict) or not 0 < len(listed) <= _MOST_CLASSES:
+            return None
+        names = [listed.get(str(number)) for number in range(len(listed))]
+        if not all(isinstance(name, str) for name in names) or names[0] == "LABEL_0":
+            return None
+        return tuple(map(str, names))
+
+
+def folder_of(path: Path) -> ModelFolder | None:
+    """The folder of transformers that a file belongs to: its own, or the one above a folder called onnx."""
+    for place in (path.parent, path.parent.parent) if path.parent.name == "onnx" else (path.parent,):
+        found = ModelFolder(place, {}).content(_CONFIG)
+        if isinstance(found, dict) and isinstance(found.get("model_type"), str):
+            return ModelFolder(place, found)
+    return None
+
+
+def transformers_folder(file: DraftedFile) -> TaskGuess | None:
+    """What config.json and the files beside it say of a file; None: it lies in no such folder."""
+    folder = folder_of(file.path)
+    if folder is None:
+        return None
+    names = {spec.name for spec in file.inputs}
+    if "pixel_values" in names:
+        return _image_task(file, folder)
+    return _text_task(file, folder) if "input_ids" in names else None
+
+
+# --- images
+
+
+def _image_task(file: DraftedFile, folder: ModelFolder) -> TaskGuess | None:
+    if len(file.inputs) != 1 or len(file.inputs[0].shape) != 4:
+        return None
+    shape = file.inputs[0].shape
+    said: list[str] = []
+    stated = [f"the file was exported from {_exported(folder)}"]
+    steps = image_steps(folder.content("preprocessor_config.json"), (shape[2], shape[3]), said, stated)
+    outputs = _image_outputs(file, folder, said)
+    if outputs is None:
+        return None
+    _say_names(outputs, said, stated)
+    return TaskGuess(outputs, tuple(said), steps, tuple(stated))
+
+
+def _image_outputs(file: DraftedFile, folder: ModelFolder, said: list[str]) -> tuple[Output, ...] | None:
+    names = {spec.name for spec in file.outputs}
+    if folder.head == "ForImageClassification" and "logits" in names:
+        return (Output(name="logits", labels=folder.labels),)
+    if folder.head == "ForSemanticSegmentation" and "logits" in names:
+        masks = Masks(op="masks", layout="NCHW")
+        return (Output(name="logits", task="segmentation", postprocess=(masks,), labels=folder.labels),)
+    if folder.head == "ForObjectDetection" and {"logits", "pred_boxes"} <= names:
+        reading = _transformers_boxes(folder, said)
+        if reading is not None:
+            parts = {"boxes": "pred_boxes", "scores": "logits"}
+            steps = (reading,)
+            return (
+                Output(parts=parts, task="detection", scores="probabilities", postprocess=steps, labels=folder.labels),
+            )
+    return None
+
+
+def _transformers_boxes(folder: ModelFolder, said: list[str]) -> ReadBoxes | None:
+    kind = folder.config["model_type"]
+    if kind in _SOFTMAX_DETECTORS:
+        said.append(f"scores of {kind} are a softmax whose last class is no object, as transformers reads them")
+        return ReadBoxes(
+            op="boxes", format="cxcywh", units="shares", activation="softmax", background="last", multi_label=False
+        )
+    if kind in _SIGMOID_DETECTORS:
+        said.append(f"scores of {kind} are sigmoids, as transformers reads them")
+        return ReadBoxes(op="boxes", format="cxcywh", units="shares", activation="sigmoid")
+    return None
+
+
+# --- texts
+
+
+def _text_task(file: DraftedFile, folder: ModelFolder) -> TaskGuess | None:
+    tokenizer = find_tokenizer(file.path, folder.place)
+    if tokenizer is None:
+        return other(file, "the folder has no tokenizer.json, without which no text becomes numbers")
+    said: list[str] = []
+    stated = [f"the file was exported from {_exported(folder)}"]
+    pair = "only_second" if folder.head == "ForQuestionAnswering" else None
+    settings = folder.content("tokenizer_config.json")
+    made = text_input(file, folder.config, settings if isinstance(settings, dict) else {}, said, pair=pair)
+    if isinstance(made, str):
+        return other(file, made)
+    outputs = _text_outputs(file, folder, said)
+    if outputs is None:
+        return None
+    stated.append(f"texts are split by {tokenizer.location.rpartition('/')[2]}")
+    _say_names(outputs, said, stated)
+    return TaskGuess(outputs, tuple(said), None, tuple(stated), (made,), (tokenizer,))
+
+
+def _text_outputs(file: DraftedFile, folder: ModelFolder, said: list[str]) -> tuple[Output, ...] | None:
+    names = {spec.name for spec in file.outputs}
+    if folder.head == "ForQuestionAnswering" and {"start_logits", "end_logits"} <= names:
+        return (Output(task="question-answering", parts={"start": "start_logits", "end": "end_logits"}),)
+    if "logits" in names and folder.head == "ForTokenClassification":
+        return (Output(name="logits", task="token-classification", labels=folder.labels),)
+    if "logits" in names and folder.head == "ForSequenceClassification":
+        return (_of_sequences(folder),)
+    if "last_hidden_state" in names and not folder.head:
+        return (Output(name="last_hidden_state", task="embedding", postprocess=_pooling(folder, said)),)
+    return None
+
+
+def _of_sequences(folder: ModelFolder) -> Output:
+    kind, listed = folder.config.get("problem_type"), folder.config.get("id2label")
+    if kind == "regression" or (isinstance(listed, dict) and len(listed) == 1):
+        return Output(name="logits", task="regression")
+    task = "multilabel" if kind == "multi_label_classification" else "classification"
+    return Output(name="logits", task=task, labels=folder.labels)
+
+
+def _pooling(folder: ModelFolder, said: list[str]) -> tuple[OutputStep, ...]:
+    """How sentence-transformers makes one vector of those of the tokens."""
+    settings = folder.content("1_Pooling/config.json")
+    chosen = [method for name, method in _POOLING.items() if isinstance(settings, dict) and settings.get(name) is True]
+    modules = folder.content("modules.json")
+    kinds = (
+        [str(module.get("type")) for module in modules if isinstance(module, dict)] if isinstance(modules, list) else []
+    )
+    if len(chosen) != 1:
+        said.append(f"the vector of a text is the mean of its tokens' ({UNCHECKED}: no folder 1_Pooling says it)")
+        chosen = ["mean"]
+    pool = Pool(op="pool", method=chosen[0])  # type: ignore[arg-type]
+    return (pool, L2Normalize(op="l2_normalize")) if any(kind.endswith(".Normalize") for kind in kinds) else (pool,)
+
+
+def _exported(folder: ModelFolder) -> str:
+    named = folder.config.get("architectures")
+    return (
+        str(named[0])[:80] if isinstance(named, list) and named else f"a model of type {folder.config['model_type']!r}"
+    )
+
+
+def _say_names(outputs: Sequence[Output], said: list[str], stated: list[str]) -> None:
+    (first,) = outputs
+    if first.labels is not None:
+        stated.append(f"names of {len(first.labels)} classes are those in {_CONFIG}")
+    elif first.task in ("classification", "segmentation", "detection", "token-classification", "multilabel"):
+        said.append(f"{_CONFIG} names no classes: they are taken to be the dataset's, by number")
