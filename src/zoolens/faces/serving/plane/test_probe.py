@@ -140,6 +140,12 @@ def test_a_model_exported_for_one_row_is_batched_where_its_runtime_runs_any_numb
     assert "does not run a batch of 4" in verdict.reason
 
 
+def test_a_worker_that_dies_of_a_batch_alone_is_asked_one_by_one():
+    verdict = probe(Computed(dies_beyond(1)), "auto", 64)
+    assert (verdict.batched, verdict.rows, verdict.spoilt) == (False, 1, True)
+    assert verdict.reason == "It does not run a batch of 4: It died."
+
+
 def test_a_worker_that_dies_is_no_verdict():
     def dies(x, call):
         raise WorkerError("It died.")
