@@ -27,7 +27,7 @@ from pathlib import Path
 
 import yaml
 
-from detectors import REFERENCE, Agreed, BoxJudge, boxes_of, detectors
+from detectors import FILES, SSD, Agreed, BoxJudge, boxes_of, detectors
 from serve_switching import DEMO, LONGEST_WAIT, NAME, Bench, Setup, definition, fill, imagenet
 from served import serving
 from zoolens.base.protocol.client import open_client
@@ -97,8 +97,9 @@ class Promise:
 # --- the run
 
 
-def unseen(url: str, setup: Setup, probes: int) -> tuple[Target, Workload]:
+def unseen(url: str, setup: Setup) -> tuple[Target, Workload]:
     """Requests of all inputs behind the probes."""
+    probes = setup.limit or 0
     target, workload = prepare(f"{url}/v2/models/{NAME}", inputs=Inputs(setup.data, setup.like, limit=ALL))
     requests = workload.requests[probes:]
     if len(requests) < FEWEST_INPUTS:
@@ -106,7 +107,7 @@ def unseen(url: str, setup: Setup, probes: int) -> tuple[Target, Workload]:
     return target, replace(workload, requests=requests, description=f"{len(requests):,} inputs that are no probes")
 
 
-def judged_by_reference(client: Client, workload: Workload, boxes: bool) -> tuple[Workload, str]:
+def judged_by_reference(client: Client, workload: Workload, *, boxes: bool) -> tuple[Workload, str]:
     """The workload whose answers are compared with those of the reference, asked before the run: they count as right
     where it gives the same class. And the reference's name."""
     floored = workload.with_parameters(zoolens_min_equivalence=1.0).requests  # only the reference is as equivalent
@@ -120,6 +121,10 @@ def judged_by_reference(client: Client, workload: Workload, boxes: bool) -> tupl
         return int(answered_class(response) == classes[number])
 
     return replace(workload, judge=judge), name
+
+
+def answers_boxes(target: Target) -> bool:
+    return [output.name for output in target.model.outputs] == ["answer"]
 
 
 def promises(client: Client, workload: Workload, models: Iterable[str]) -> dict[str, Promise]:
@@ -148,12 +153,12 @@ class Served:
     boxes: bool = False
 
 
-def serve_and_load(path: str, store: str, setup: Setup, arrivals: Arrivals, probes: int) -> Served:
+def serve_and_load(path: str, store: str, setup: Setup, arrivals: Arrivals, *, yielding: bool) -> Served:
     arguments = (path, "--store", store, "--queue", "100000", "--log-level", "warning")
-    with serving(*arguments, yielding=True) as urls:
-        target, workload = unseen(urls["http"], setup, probes)
+    with serving(*arguments, yielding=yielding) as urls:
+        target, workload = unseen(urls["http"], setup)
         with open_client(target.address) as client:
-            workload, reference = judged_by_reference(client, workload, setup.reference == f"file:{REFERENCE}")
+            workload, reference = judged_by_reference(client, workload, boxes=answers_boxes(target))
         settings = DriverSettings(connections=900, timeout=LONGEST_WAIT, warmup=0)
         exchanges = drive_open_loop(transport_to(target), workload, arrivals, settings)
         results = summarise(exchanges, loop="open", seconds=arrivals.duration)
@@ -181,7 +186,7 @@ def verdicts(served: Served, session: Session) -> list[Verdict]:
     for by_all in served.agreed:
         compared = shadowed.get((by_all.model, served.reference))
         if compared is not None and compared.n >= FEWEST:
-            rows += [_promise(served, by_all), _shadow(by_all, compared)]
+            rows += [_promise(served, by_all), _shadow(served, by_all, compared)]
     return rows or [Verdict(False, f"No fallback was compared with the reference on {FEWEST} requests.")]
 
 
@@ -203,12 +208,12 @@ def _agreeing(served: Served, row: Agreed) -> str:
     return f"{figures} of its {row.count:,} answers are the reference's"
 
 
-def _shadow(row: Agreed, compared: ModelComparison) -> Verdict:
+def _shadow(served: Served, row: Agreed, compared: ModelComparison) -> Verdict:
     interval = Interval(compared.low, compared.high)
     words = (
-        f"{_short(row.model)}: the shadow says {compared.agreement:.1%} {_interval(interval)} of "
-        f"{compared.n:,} requests; {compared.dropped:,} more were drawn and not asked; "
-        f"all answers: {row.value:.1%}"
+        f"{_short(row.model)}: the shadow says {compared.agreement:.1%} {_interval(interval)} "
+        f"{'over' if served.boxes else 'of'} {compared.n:,} requests; {compared.dropped:,} more were drawn and not "
+        f"asked; all answers: {row.value:.1%}"
     )
     return Verdict(interval.contains(row.value), words)
 
@@ -225,7 +230,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--demo", action="store_true", help="small built-in networks")
     parser.add_argument("--detectors", action="store_true", help="EfficientDet-Lite0 and SSD MobileNet v1")
-    parser.add_argument("--reference", default="tf_efficientnet_lite0_torch.yaml", help="of the reference zoo")
+    parser.add_argument("--reference", help=f"of the reference zoo, or of {', '.join(FILES)}")
     parser.add_argument("--within", help="how equivalent a fallback must be; default: 75%%, of detectors 20%%")
     parser.add_argument("--probes", type=int, help="so many inputs are shown to the query; default: half of the data")
     parser.add_argument("--store", help="a store that may hold the answers on the probes already; default: a new one")
@@ -234,6 +239,7 @@ def main() -> int:
     parser.add_argument("--bound", type=float, help="seconds; default: three times a lone request, measured now")
     parser.add_argument("--share", type=float, default=0.25, help="of the fallbacks' answers that are checked")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--usual-priority", action="store_true", help="where others keep the machine busy")
     options = parser.parse_args()
     probes = options.probes or (1000 if options.demo else 25 if options.detectors else 362)
     with tempfile.TemporaryDirectory() as name:
@@ -249,7 +255,7 @@ def main() -> int:
         path = service_file(definition(setup, bound, "latency", Path(name)), options.share)
         arrivals = pattern(capacity, options.seconds, options.seed)
         print(f"The reference answers {capacity:.1f} requests/s. {arrivals.pattern}", flush=True)
-        served = serve_and_load(path, store, setup, arrivals, probes)
+        served = serve_and_load(path, store, setup, arrivals, yielding=not options.usual_priority)
         with closing(open_store(store)) as opened:
             session = sessions(opened, NAME, 1)[0]
     return report(served, session)
@@ -257,8 +263,9 @@ def main() -> int:
 
 def chosen(options: argparse.Namespace, folder: Path) -> Setup:
     if options.detectors:
-        return detectors(folder, options.within or "20%")
-    return replace(DEMO if options.demo else few(imagenet(options.reference)), within=options.within or "75%")
+        return detectors(folder, options.reference or SSD, options.within or "20%")
+    usual = DEMO if options.demo else few(imagenet(options.reference or "tf_efficientnet_lite0_torch.yaml"))
+    return replace(usual, within=options.within or "75%")
 
 
 def report(served: Served, session: Session) -> int:

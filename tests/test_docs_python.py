@@ -28,6 +28,7 @@ LEFT_OUT = {
     ),
     "identify.md": ({0}, "it needs a reference model; tests/test_reference.py has it"),
     "python-api.md": ({10}, "it needs a reference model; tests/test_reference.py has it"),
+    "serve.md": ({2}, "it needs detectors; src/zoolens/faces/serving/services/test_task_services.py serves some"),
     "CONTRIBUTING.md": ({1}, "it imports the runtime that the block before it would have become"),
     "pytest.md": ({0}, "two of its tests fail on purpose; src/zoolens/testing/test_pytest_plugin.py runs such a file"),
 }

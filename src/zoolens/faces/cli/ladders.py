@@ -11,6 +11,7 @@ from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_prose, print_table
 from zoolens.faces.serving.services.ladder_verdict import ladder_verdict
 from zoolens.faces.serving.services.ladder_words import left_out
+from zoolens.faces.serving.services.service_ladder import EQUAL
 from zoolens.findings.queries.answers.wording import lower_bound
 from zoolens.inventory.tasks.judgement import FRACTION
 
@@ -28,7 +29,7 @@ def print_ladder(name: str, built: ServiceLadder) -> None:
         Column("", "key", keep=9),
         Column("model", keep=9),
         Column("runtime", keep=5),
-        Column(built.agreement_name, "number", keep=8),
+        Column(EQUAL if built.answers_classes else "agreement", "number", keep=8),
         Column("×1", "number", keep=7),
         *([Column(f"×{largest}", "number", keep=6)] if largest > 1 else []),
         Column("memory", "number", keep=3),
@@ -44,6 +45,8 @@ def print_ladder(name: str, built: ServiceLadder) -> None:
         )
     inputs = ", ".join(f"{spec.name} {spec.datatype}{_shape(spec.shape)}" for spec in built.inputs)
     outputs = ", ".join(f"{spec.name} {spec.datatype}{_shape(spec.shape)}" for spec in built.outputs)
+    if not built.answers_classes:
+        echo_prose(f"Agreement with the reference: {built.agreement_name}.")
     documents = "" if built.answers_classes else ", a JSON document for each input"
     echo_prose(f"Clients send {inputs} and get {outputs}{documents}.")
     for note in built.notes:

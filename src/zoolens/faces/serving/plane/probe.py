@@ -113,8 +113,8 @@ class _Trial:
         try:
             problem = self._contradiction(few)
         except ZoolensError as error:
-            # Also where its process died: it has answered one row. LiteRT 2.3 dies of a batch of four where a model ends
-            # in a suppression of boxes that was exported for one.
+            # Also where its process died: it has answered one row. LiteRT 2.3 dies of a batch of four where a model
+            # ends in a suppression of boxes that was exported for one.
             return BatchingVerdict(False, f"It does not run a batch of {few}: {error}", spoilt=True)
         if problem is not None:
             return BatchingVerdict(False, problem, self._seconds)

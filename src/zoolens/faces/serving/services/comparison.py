@@ -170,9 +170,13 @@ class ModelPair:
         return True
 
     def add(self, answered: Compared, others: Compared, ticket: float) -> None:
-        self.compared_requests += 1
         # Once for each request: 64 frames of one video are one disagreement, not 64 independent ones.
-        self._agreement.add(2 * float(rows_agreement(answered, others).mean()) - 1, ticket)
+        self.add_agreement(float(rows_agreement(answered, others).mean()), ticket)
+
+    def add_agreement(self, agreement: float, ticket: float) -> None:
+        """Count a request by how far the two agree on it, from 0 to 1."""
+        self.compared_requests += 1
+        self._agreement.add(2 * agreement - 1, ticket)
 
     def add_labels(self, answered: Classes, others: Classes, labels: Classes, ticket: float) -> None:
         accuracy = (answered == labels).mean()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from zoolens.base.protocol.messages import Tensor
 from zoolens.faces.serving.contracts.adapter import Told
 from zoolens.faces.serving.contracts.ladder import Rung
 from zoolens.faces.serving.contracts.observer import BatchReport
-from zoolens.faces.serving.services.comparison import Compared, ModelPair, answered_rows
+from zoolens.faces.serving.services.comparison import Compared, ModelPair, answered_rows, rows_agreement
 from zoolens.faces.serving.services.events import ModelComparison
 from zoolens.faces.serving.services.labels import AnsweredRequest, AnswerMemory, OtherAnswer, label_classes
 from zoolens.faces.serving.services.service_ladder import ServiceLadder
@@ -130,10 +131,20 @@ class LiveComparisons:
                 self._count_labels(entry, other.model)
             self._judge(rung, pair)
 
+        def weighed(agreement: float) -> None:
+            if self.pairs.get(key) is pair:
+                pair.add_agreement(agreement, ticket)
+                self._judge(rung, pair)
+
         def dropped() -> None:
             pair.dropped += 1
 
-        return Question((other.model, other.runtime), inputs, done, dropped, time.monotonic(), pair, ticket)
+        whom, now = (other.model, other.runtime), time.monotonic()
+        if isinstance(answered, Answers):
+            # Boxes of two models take up to some milliseconds to compare.
+            weigh = partial(_mean_agreement, answered)
+            return Question(whom, inputs, weighed, dropped, now, pair, ticket, weigh)
+        return Question(whom, inputs, done, dropped, now, pair, ticket)
 
     def _judge(self, rung: Rung, pair: ModelPair) -> None:
         """Hold what was measured while serving against what the query promised of a tier."""
@@ -192,6 +203,10 @@ class LiveComparisons:
             return
         answered = entry.classes.astype(np.int64)
         pair.add_labels(answered, answer.classes, truth, answer.ticket)
+
+
+def _mean_agreement(answered: Answers, told: Told) -> float:
+    return float(rows_agreement(answered, answered_rows(told)).mean())
 
 
 def _agreement_words(model: str, pair: ModelPair) -> str:

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from zoolens.base.errors import first_line
 from zoolens.base.protocol.messages import Tensor
@@ -46,11 +46,12 @@ class Question:
 
     rung: tuple[str, str]  # the model and the runtime that are asked
     inputs: Mapping[str, Tensor]
-    done: Callable[[Told], None]  # gets the answers
+    done: Callable[[Any], None]  # gets the answers, or what `weigh` made of them
     dropped: Callable[[], None]  # called where there are none
     asked: float  # when, on the monotonic clock
     sample: Sample
     ticket: float  # from 0 to 1 by chance; see `Sample`
+    weigh: Callable[[Told], Any] | None = None  # what takes milliseconds: it is called in a thread
 
     @property
     def bytes(self) -> int:
@@ -123,9 +124,12 @@ class Shadow:
                 self._some.clear()
                 continue
             question = self._buffer[0]
-            outputs, failed = None, False
+            outputs: Any = None
+            failed = False
             try:
                 outputs = await self._ask(question.rung, question.inputs)
+                if outputs is not None and question.weigh is not None:
+                    outputs = await asyncio.to_thread(question.weigh, outputs)
             except Exception as error:
                 # Whatever it is, the next question may be answered.
                 failed = True
@@ -146,7 +150,7 @@ class Shadow:
                 self._buffer.append(self._buffer.pop(place))
                 await asyncio.sleep(_RETRY)
 
-    def _tell(self, question: Question, outputs: Told) -> None:
+    def _tell(self, question: Question, outputs: Any) -> None:
         try:
             question.done(outputs)
         except Exception:
