@@ -125,7 +125,6 @@ def test_intervals_are_made_in_one_room():
         "findings/tracing/stored.py": "ends of two medians divided, which is wider",
         "faces/serving/services/comparison.py": "from −1 to 1 brought to 0 to 1",
         "training/crosstrain/study/explanation/stored_explanations.py": "reads a stored one",
-        "findings/audit/doctor/verdict.py": "no change of the declared settings against themselves",
         "findings/comparisons/reproduce.py": "room for the machine around a stored one",
     }
     source = ROOT / "src" / "zoolens"

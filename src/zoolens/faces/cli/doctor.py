@@ -13,7 +13,7 @@ from zoolens.faces.cli.options import json_option, on_option, trust_option, wide
 from zoolens.faces.cli.stores import store_option
 
 if TYPE_CHECKING:
-    from zoolens.findings.audit.doctor.verdict import Diagnosis
+    from zoolens.findings.audit.doctor.diagnosis import Diagnosis
 
 
 @click.command()

@@ -26,7 +26,7 @@ _PAGES: Final = {
     "findings.comparisons.equivalence:Equivalence": "findings.comparisons.equivalence_page:equivalence_page",
     "findings.comparisons.disagreements:Disagreements": "findings.comparisons.disagreement_page:disagreement_page",
     "findings.comparisons.reproduce:Reproduction": "findings.comparisons.reproduction_page:reproduction_page",
-    "findings.audit.doctor.verdict:Diagnosis": "findings.audit.doctor.diagnosis_page:diagnosis_page",
+    "findings.audit.doctor.diagnosis:Diagnosis": "findings.audit.doctor.diagnosis_page:diagnosis_page",
     "findings.audit.identification:Identification": "findings.audit.identification_page:identification_page",
     "findings.queries.answers.query_answers:Answer": "findings.queries.answers.query_page:answer_page",
     "findings.graph.diff.report:Diff": "findings.graph.diff.diff_page:diff_page",

@@ -112,7 +112,7 @@ def _metric_change(a: Signature, b: Signature) -> MetricChange | None:
         return None
     main, inputs = ours.main, int(a.known.sum())
     everything = np.ones((1, inputs), np.int64)
-    of_a, of_b = ours.of(main.name), theirs.of(main.name)
+    of_a, of_b = ours.of_main(), theirs.of_main()
     found = resampled_difference(of_a, of_b, inputs, main.limits)
     return MetricChange(
         name=main.name,

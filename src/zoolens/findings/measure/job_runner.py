@@ -222,7 +222,8 @@ class _Stages:
         if plan.accuracy and answers and context.dataset.labelled and task.discrete:
             self._judge_predictions()
         elif plan.accuracy and answers and task.truth is not None and context.dataset.says(task.truth):
-            self._stage(Stage.METRIC.of(TASK_METRICS), lambda: measure_task(context))
+            if plan.task_metrics:
+                self._stage(Stage.METRIC.of(TASK_METRICS), lambda: measure_task(context))
             run = context.store.run(context.run.id)
             self._warnings += [*dead_outputs(run, context.dataset), *mixed_rows(run)]
             for found in context.store.observations(run.id):

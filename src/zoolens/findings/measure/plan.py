@@ -23,6 +23,7 @@ class EvaluationPlan:
     wanted: RunOptions = field(default_factory=RunOptions)
     batches: Sequence[int] = (1,)
     accuracy: bool = True
+    task_metrics: bool = True  # False: answers are kept, and what takes seconds to resample is left to who asks for it
     cold: bool = True
     fresh: bool = False  # measure again, as a new attempt, although it is all there
     latency: LatencySettings = field(default_factory=LatencySettings)

@@ -168,6 +168,7 @@ class Detection(Task):
             ClassFigures(
                 Metric("class_ap"), tuple(accumulator.classes.tolist()), lambda weights: resampled(weights)[1]
             ),
+            main_alone=accumulator.average_precision,
         )
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:

@@ -52,6 +52,8 @@ class Judgement:
     aggregate: Callable[[Counts], Floats]
     notes: tuple[str, ...] = ()  # what a reader should know of the figures, such as how many classes enter them
     by_class: ClassFigures | None = None
+    # The main metric alone, of a task where that takes a fraction of the time of all metrics.
+    main_alone: Aggregate | None = None
     _remembered: dict[bytes, Floats] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -62,6 +64,10 @@ class Judgement:
         """The aggregate of one metric."""
         place = [metric.name for metric in self.metrics].index(name)
         return lambda weights: self._all(weights)[:, place]
+
+    def of_main(self) -> Aggregate:
+        """The aggregate of the main metric, for who needs no other."""
+        return self.main_alone or self.of(self.main.name)
 
     def _all(self, weights: Counts) -> Floats:
         """All metrics of some weights. They are remembered, since each metric is resampled with the same weights, and

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
@@ -14,24 +14,34 @@ from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.base.progress import Progress
 from zoolens.base.store.records import Run, Stage
 from zoolens.base.store.store import Store
-from zoolens.findings.audit.doctor.evidence import Contrast, Evidence, could_tell, failed, from_predictions
+from zoolens.findings.audit.doctor.evidence import (
+    Contrast,
+    Evidence,
+    could_tell,
+    failed,
+    from_predictions,
+    rules_out_better,
+)
+from zoolens.findings.audit.doctor.remembered_answers import RememberedAnswers
 from zoolens.findings.audit.doctor.variants import DECLARED, Variant
 from zoolens.findings.measure.fanout import Evaluation, evaluate_elsewhere
 from zoolens.findings.measure.job_runner import run_job
 from zoolens.findings.measure.jobs import Job, RunOptions
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
 from zoolens.findings.measure.stages import stored_predictions
-from zoolens.inventory.datasets.dataset import Dataset, DatasetView, Sample
+from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, DatasetView, Sample
 from zoolens.inventory.datasets.subset import select
 from zoolens.inventory.runtimes.runtime import Effective, Session, Tensor, Tensors
+from zoolens.inventory.tasks.task import task_named
 from zoolens.inventory.zoos.zoo import Entry
 
-MIN_HELD_OUT: Final = 60  # images: with fewer, one test cannot tell a difference of 10 points from noise
+MIN_HELD_OUT: Final = 60  # inputs: with fewer, one test cannot tell a difference of 10 points from noise
+NOUNS: Final = {"image": "images", "text": "texts", "sound": "sounds"}
 KEPT_BYTES: Final = 1 << 29  # decoded images kept in memory
 
 
 class Level(IntEnum):
-    """How many images a variant has seen. Each level holds the images of the ones before it."""
+    """How many inputs a variant has seen. Each level holds the inputs of the ones before it."""
 
     SCREEN = 0
     SELECTION = 1
@@ -53,12 +63,19 @@ class VariantBench:
             Level.SELECTION: chosen,
             Level.ALL: total,
         }
-        # one seed: a smaller sample lies inside the larger ones, and `eval --limit --seed` names the same images
+        # one seed: a smaller sample lies inside the larger ones, and `eval --limit --seed` names the same inputs
         self.data: Mapping[Level, Dataset] = {
             level: select(kept, size, plan.seed) for level, size in self.sizes.items()
         }
+        self.task = task_named(job.manifest.task)
         self._found: dict[tuple[Variant, int], Evidence] = {}
+        self._answers = RememberedAnswers()
         self._sessions: dict[Any, Session] = {}
+
+    @property
+    def noun(self) -> str:
+        """What inputs are called."""
+        return NOUNS.get(self.job.manifest.inputs[0].modality, "inputs")
 
     @property
     def held_out(self) -> bool:
@@ -66,7 +83,13 @@ class VariantBench:
 
     @property
     def telling(self) -> bool:
-        """Whether so many images could show a variant that is right on 10 points more of them to be better."""
+        """Whether so many inputs could show a variant that is 10 points better to be better.
+
+        For exact tests this follows from their number; otherwise intervals must say that no variant is as much better.
+        """
+        if not self.task.discrete:
+            widest = [variant for variant in self.tried if self.widest(variant) is self.widest(DECLARED)]
+            return rules_out_better([self.contrast(DECLARED, one, self.widest(one)) for one in widest])
         fresh = self.sizes[Level.ALL] - self.sizes[Level.SELECTION] if self.held_out else self.sizes[Level.ALL]
         return could_tell(fresh, tests=1 if self.held_out else len(self.tried))
 
@@ -79,7 +102,7 @@ class VariantBench:
         return (variant, self.sizes[level]) in self._found
 
     def seen(self, level: Level) -> list[Variant]:
-        """The variants tried so far that were measured on the images of this level."""
+        """The variants tried so far that were measured on the inputs of this level."""
         return [variant for variant in self.tried if self.known(variant, level)]
 
     def measure(self, variant: Variant, level: Level) -> Evidence:
@@ -93,7 +116,7 @@ class VariantBench:
         news = [variant for variant in wanted if not self.known(variant, level)]
         if news:
             count = f"{len(news)} variant{'s' if len(news) > 1 else ''}"
-            self._progress.say(f"{why}: {count} on {self.sizes[level]:,} images")
+            self._progress.say(f"{why}: {count} on {self.sizes[level]:,} {self.noun}")
             self._measure_elsewhere(news, level)
         return {variant: self.measure(variant, level) for variant in wanted}
 
@@ -120,7 +143,7 @@ class VariantBench:
         return Contrast(self.measure(base, level), self.measure(other, level))
 
     def fresh(self, base: Variant, other: Variant) -> Contrast:
-        """Compare two variants on the images that the search did not use."""
+        """Compare two variants on the inputs that the search did not use."""
         used = self.measure(DECLARED, Level.SELECTION).inputs
         evidence = self.measure_all([base, other], Level.ALL, "Confirming")
         return Contrast(evidence[base].without(used), evidence[other].without(used))
@@ -146,7 +169,16 @@ class VariantBench:
     def _varied(self, variant: Variant) -> _Varied:
         entry = replace(self.job.entry, manifest=variant.apply(self.job.manifest))
         like = self.job
-        return _Varied(entry, like.asset, like.runtime, like.options, like.environment, like.isolate, self._open)
+        return _Varied(
+            entry,
+            like.asset,
+            like.runtime,
+            like.options,
+            like.environment,
+            like.isolate,
+            self._open,
+            self._answers,
+        )
 
     def _sized(self, level: Level) -> EvaluationPlan:
         return self._plan if level is Level.ALL else replace(self._plan, limit=self.sizes[level])
@@ -157,8 +189,15 @@ class VariantBench:
         if run is None or state is None or not state.done:
             # Its process may have died.
             self.close()
-            return failed(run.id if run else None, _ids(dataset), " ".join(outcome.errors) or "It gave no answers.")
+            reason = " ".join(outcome.errors) or "It gave no answers."
+            return failed(run.id if run else None, self._judged_ids(dataset), self.task, reason)
         return from_predictions(run.id, stored_predictions(self._store, run, dataset))
+
+    def _judged_ids(self, dataset: Dataset) -> NDArray[Any]:
+        """The inputs that a variant which cannot run would have been judged by."""
+        labels = dataset.labels()
+        judged = range(len(dataset)) if not self.task.discrete else np.flatnonzero(labels != UNLABELLED).tolist()
+        return np.array([dataset.read(index).id for index in judged])
 
     def _open(self, job: Job) -> Session:
         """Variants of one model share a session, unless they declare another input to a format that carries none."""
@@ -173,26 +212,28 @@ class _Varied(Job):
     """A job of a variant: opens nothing again that is open already."""
 
     lend: Callable[[Job], Session] = Job.open
+    answers: RememberedAnswers = field(default_factory=RememberedAnswers, compare=False)
 
     def open(self) -> Session:
-        return _Lent(self.lend(self))
+        return _Lent(self.lend(self), self.answers, self.files().inputs)
 
 
 class _Lent(Session):
     """Somebody else's session: closing it leaves it open."""
 
-    def __init__(self, owner: Session) -> None:
-        self._owner = owner
+    def __init__(self, owner: Session, answers: RememberedAnswers, which: Hashable) -> None:
+        self._owner, self._answers, self._which = owner, answers, which
         self.inputs, self.outputs, self.phases = owner.inputs, owner.outputs, owner.phases
         self.sandbox, self.elsewhere = owner.sandbox, owner.elsewhere
         self.largest_batch, self.postprocessed = owner.largest_batch, owner.postprocessed
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
-        return self._owner.predict(feeds)
+        (answer,) = self.begin_predict([feeds])()
+        return answer
 
     def begin_predict(self, batches: Sequence[Mapping[str, Tensor]]) -> Callable[[], list[Tensors]]:
         self.last_predict_seconds = self._owner.last_predict_seconds
-        return self._owner.begin_predict(batches)
+        return self._answers.begin_predict(self._owner, self._which, batches)
 
     def effective(self) -> Effective:
         return self._owner.effective()
@@ -255,7 +296,3 @@ class _Titled:
 
     def say(self, text: str) -> None:
         self._inner.say(text)
-
-
-def _ids(dataset: Dataset) -> NDArray[Any]:
-    return np.array([dataset.read(index).id for index in range(len(dataset))])

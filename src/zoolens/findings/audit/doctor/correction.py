@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolens.base.errors import ManifestError
-from zoolens.findings.audit.doctor.verdict import Diagnosis
+from zoolens.findings.audit.doctor.diagnosis import Diagnosis
 from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.manifests.files import dump_manifest
 from zoolens.inventory.manifests.guesses import GUESSED
@@ -23,10 +23,10 @@ def fragment(diagnosis: Diagnosis) -> str:
     corrected = diagnosis.corrected
     if corrected is None:
         return ""
-    sections = _sections(dump_manifest(_shortened(corrected)))
+    sections = _sections(dump_manifest(_shortened(corrected, diagnosis.declared)))
     changed = [name for name in ("inputs", "outputs") if getattr(corrected, name) != getattr(diagnosis.declared, name)]
     text = "".join(sections[name] for name in changed)
-    return text + _what_is_short(corrected) if "outputs" in changed else text
+    return text + _what_is_short(corrected, diagnosis.declared) if "outputs" in changed else text
 
 
 def write_corrected(diagnosis: Diagnosis, model: str, target: Path, *, force: bool = False) -> None:
@@ -62,21 +62,30 @@ def _sections(text: str) -> dict[str, str]:
     return lines_of_key
 
 
-def _shortened(manifest: Manifest) -> Manifest:
+def _shortened(manifest: Manifest, declared: Manifest) -> Manifest:
+    """The manifest with the first few of a long mapping, and of labels that change."""
     output = manifest.outputs[0]
     mapping = output.label_map
     short = dict(itertools.islice(mapping.items(), SHOWN)) if mapping else mapping
-    changes = {"label_map": short, "labels": None, "labels_file": None}
+    named = output.labels if _renamed(manifest, declared) else None
+    changes = {"label_map": short, "labels": None if named is None else named[:SHOWN], "labels_file": None}
     return manifest.model_copy(update={"outputs": (output.model_copy(update=changes), *manifest.outputs[1:])})
 
 
-def _what_is_short(manifest: Manifest) -> str:
+def _renamed(manifest: Manifest, declared: Manifest) -> bool:
+    output, before = manifest.outputs[0], declared.outputs[0]
+    return (output.labels, output.labels_file) != (before.labels, before.labels_file)
+
+
+def _what_is_short(manifest: Manifest, declared: Manifest) -> str:
     output = manifest.outputs[0]
     lines = []
     if output.label_map and len(output.label_map) > SHOWN:
         source, target = max(output.label_map.items())
         lines.append(f"  # … and so on to {source}: {target}\n")
-    if output.labels or output.labels_file:
+    if output.labels and _renamed(manifest, declared):
+        lines.append(f"  # … and so on, {len(output.labels)} labels, the last of which is {output.labels[-1]}\n")
+    elif output.labels or output.labels_file:
         lines.append("  # with the labels it has\n")
     return "".join(lines)
 

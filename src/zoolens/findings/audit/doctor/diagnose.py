@@ -7,10 +7,10 @@ print(diagnosis.sentence)
 
 from __future__ import annotations
 
-import math
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -18,27 +18,28 @@ from zoolens.base.errors import ConstraintError, DatasetError, ManifestError, Mo
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.records import RunKind
 from zoolens.base.store.store import Store, borrowed_store
+from zoolens.findings.audit.doctor.axes import find_axes, scores_of
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
-from zoolens.findings.audit.doctor.decoder_axes import decoder_axis
+from zoolens.findings.audit.doctor.diagnosis import Diagnosis
 from zoolens.findings.audit.doctor.label_order import doubt, needs_other_orders, order_choices, with_orders
-from zoolens.findings.audit.doctor.output_axes import label_axis, scores_axis
-from zoolens.findings.audit.doctor.pixel_axes import colour_axis, normalisation_axis
+from zoolens.findings.audit.doctor.nothing_works import doubt_nothing
 from zoolens.findings.audit.doctor.search import search
-from zoolens.findings.audit.doctor.shape_axes import layout_axis, shape_axes
 from zoolens.findings.audit.doctor.spelling import spelling_note
-from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, NotSwept
-from zoolens.findings.audit.doctor.verdict import Diagnosis, judge
+from zoolens.findings.audit.doctor.variants import AxisChoice
+from zoolens.findings.audit.doctor.verdict import judge
 from zoolens.findings.measure.jobs import Job, RunOptions, plan_jobs
 from zoolens.findings.measure.plan import EvaluationPlan
 from zoolens.inventory.catalog.lookup import Model, find_all, model_text
-from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset
 from zoolens.inventory.datasets.opening import Data, open_dataset, whole_data
-from zoolens.inventory.preprocess.classlookup import find_outputs
 from zoolens.inventory.preprocess.outputs import labels_of, remaining_columns
-from zoolens.inventory.runtimes.runtime import Options, Session, TensorSpec
+from zoolens.inventory.runtimes.runtime import Options, Session
+from zoolens.inventory.tasks.task import Task, task_named
 from zoolens.inventory.zoos.zoo import Entry
 
 SCREEN = 64
+# Kinds of truth, in words.
+TRUTHS: Final = {"mask": "masks", "value": "values", "similarity": "similarities", "activity": "times of speech"}
 
 
 def doctor(
@@ -54,25 +55,27 @@ def doctor(
     store: Store | str | Path | None = None,
     progress: Progress | None = None,
 ) -> Diagnosis:
-    """Whether the preprocessing a manifest declares is the best there is for the model on labelled images.
+    """Whether what a manifest declares of inputs and answers is the best there is for the model on labelled data.
 
-    `limit` images are drawn at random by `seed`; each variant first sees `screen` of them, the best see half of them,
+    `limit` inputs are drawn at random by `seed`; each variant first sees `screen` of them, the best see half of them,
     and the other half confirms. Every variant is an evaluation in the store: a second call measures nothing again.
     """
     watcher = progress or Silent()
     spec = whole_data(data)
     job = _job(_one_entry(model), runtime, threads, allow_code, watcher)
-    plan = EvaluationPlan([model], spec, limit=limit, seed=seed, batches=(), cold=False, kind=RunKind.TRIAL)
+    plan = EvaluationPlan(
+        [model], spec, limit=limit, seed=seed, batches=(), task_metrics=False, cold=False, kind=RunKind.TRIAL
+    )
     with borrowed_store(store) as opened, closing(open_dataset(spec)) as dataset:
-        _check_labels(dataset)
+        _check_truth(dataset, task_named(job.manifest.task))
         with closing(VariantBench(job, plan, dataset, screen, opened, watcher)) as bench:
             _check_outputs(job, bench.session())
-            axes, not_swept = _axes(job, bench.session(), bench.data[Level.ALL], bench.data[Level.SCREEN])
+            axes, not_swept = find_axes(job, bench.session(), bench.data[Level.ALL], bench.data[Level.SCREEN])
             best = search(bench, axes)
             if needs_other_orders(bench, best):
                 axes = with_orders(axes, _orders(job, bench.session(), dataset))
                 best = search(bench, axes)
-            diagnosis = doubt(judge(bench, axes, not_swept, best), bench, best)
+            diagnosis = doubt_nothing(doubt(judge(bench, axes, not_swept, best), bench, best), bench, best)
             spelling = spelling_note(diagnosis.corrected or diagnosis.declared, bench.session().inputs[0])
             return replace(diagnosis, notes=tuple(note for note in (_who_answered(job), spelling) if note))
 
@@ -100,7 +103,7 @@ def _who_answered(job: Job) -> str | None:
 
 def _orders(job: Job, session: Session, dataset: Dataset) -> list[AxisChoice]:
     output = job.manifest.outputs[0]
-    outputs = _outputs(session, output.name)
+    outputs = scores_of(session, output.name)
     columns = remaining_columns(output, outputs) if outputs else int(dataset.labels().max()) + 1
     return order_choices(job.manifest, columns, dataset.classes, labels_of(output, job.entry.folder))
 
@@ -121,10 +124,11 @@ def _one_entry(model: Model) -> Entry:
         )
     if len(inputs) > 1:
         raise ModelError(f"{entry.ref} has {len(inputs)} inputs; the doctor examines models with one.")
-    if entry.manifest.task != "classification":
+    task = task_named(entry.manifest.task)
+    if not task.judged and task.truth is None:
         raise ModelError(
-            f"{entry.ref} is not declared as a classifier (task: {entry.manifest.task}).",
-            hint="The doctor judges classification only; `zoolens manifest init` writes a manifest.",
+            f"{entry.ref} has task: {task.name}, whose answers no dataset can judge.",
+            hint="Declare the task that the model does; `zoolens manifest init` writes a manifest.",
         )
     return entry
 
@@ -138,44 +142,24 @@ def _job(entry: Entry, runtime: str | None, threads: int | None, allow_code: boo
     return min(jobs, key=lambda job: job.isolate)
 
 
-def _check_labels(dataset: Dataset) -> None:
+def _check_truth(dataset: Dataset, task: Task) -> None:
+    """Refuses a dataset that cannot show one variant to be better than another."""
+    if not dataset.says(task.truth):
+        has = "has no labels" if task.truth is None else f"has no true {TRUTHS.get(task.truth, task.truth)}"
+        raise DatasetError(
+            f"{dataset.name} {has}, so that no variant can be judged.",
+            hint="The doctor needs a dataset that says what is right, of several classes where answers are classes.",
+        )
+    if task.truth is not None:
+        if all(dataset.truth(index) is None for index in range(len(dataset))):
+            raise DatasetError(
+                f"None of the {len(dataset):,} inputs of {dataset.name} has a truth, so that no variant can be judged."
+            )
+        return
     labels = dataset.labels()
-    if not dataset.labelled:
+    known = labels[labels != UNLABELLED]
+    if len(np.unique(known)) < 2:
         raise DatasetError(
-            f"{dataset.name} has no labels, so that no variant can be judged.",
+            f"All {len(known):,} inputs of {dataset.name} have the label {int(known[0])}, which proves nothing.",
             hint="The doctor needs a labelled dataset of several classes.",
         )
-    if len(np.unique(labels)) < 2:
-        raise DatasetError(
-            f"All {len(dataset):,} inputs of {dataset.name} have the label {int(labels[0])}, which proves nothing.",
-            hint="The doctor needs a labelled dataset of several classes.",
-        )
-
-
-def _axes(job: Job, session: Session, dataset: Dataset, screened: Dataset) -> tuple[list[Axis], list[NotSwept]]:
-    manifest, tensor = job.manifest, session.inputs[0]
-    if len(session.inputs) > 1:
-        raise ModelError(f"{job.entry.ref} has {len(session.inputs)} inputs; the doctor examines models with one.")
-    labels = labels_of(manifest.outputs[0], job.entry.folder)
-    classes = int(dataset.labels().max()) + 1
-    outputs = _outputs(session, manifest.outputs[0].name)
-    if outputs is not None and not manifest.outputs[0].label_map:
-        # Refuses an order nobody knows.
-        find_outputs(labels, remaining_columns(manifest.outputs[0], outputs), dataset)
-    swept: list[Axis | NotSwept] = [
-        *decoder_axis(manifest, screened),
-        layout_axis(manifest, tensor, job.asset.format),
-        colour_axis(manifest),
-        normalisation_axis(manifest, tensor),
-        *shape_axes(manifest, dataset),
-        label_axis(manifest, outputs, classes, labels),
-        scores_axis(manifest, outputs),
-    ]
-    return [axis for axis in swept if isinstance(axis, Axis)], [axis for axis in swept if isinstance(axis, NotSwept)]
-
-
-def _outputs(session: Session, name: str | None) -> int | None:
-    """How many scores the file says it gives for one input."""
-    named: TensorSpec = next((output for output in session.outputs if output.name == name), session.outputs[0])
-    extents = named.shape[1:]
-    return math.prod(extent or 0 for extent in extents) or None

@@ -9,16 +9,13 @@ from zoolens.base.present.pages import Page, Section
 from zoolens.base.present.tables import Column, Table
 from zoolens.base.verdicts import Coverage, Gap, Verdict, judged
 from zoolens.findings.audit.doctor.bench import MIN_HELD_OUT
-from zoolens.findings.audit.doctor.verdict import Diagnosis, Status, VariantTrial
+from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Status, VariantTrial
+from zoolens.findings.audit.doctor.figure_words import NONE, FigureWords
 
 NOT_SWEPT: Final = "Not swept"
 SENSITIVITY: Final = "Sensitivity of the model"
 _EQUALS_SHOWN: Final = 4
 _REASON_SHOWN: Final = 40  # characters; JSON and `frame` have it whole
-_TRIALS: Final = (
-    Column("variant", keep=9), Column("images", "number", keep=3), Column("top-1 [95 %]", "number", keep=8),
-    Column("against the manifest", "number", keep=7), Column("p (Holm)", "number", keep=6), Column("run", keep=1),
-)  # fmt: skip
 _FAULTS: Final = (Column("setting", "key"), Column("declared"), Column("correct"))
 
 
@@ -37,7 +34,8 @@ def _undecided(diagnosis: Diagnosis) -> Verdict | None:
     """Returns the verdict where it is not known whether the manifest is right; None where the status says it."""
     if diagnosis.status is not Status.UNDECIDED:
         return None
-    gap = Gap("whether another variant is better", remedy=f"Use {2 * MIN_HELD_OUT} labelled images or more.")
+    remedy = f"Use {2 * MIN_HELD_OUT} labelled {diagnosis.noun} or more."
+    gap = Gap("whether another variant is better", remedy=remedy)
     return judged(Coverage((), (gap,)), different=False)
 
 
@@ -46,12 +44,28 @@ def title(diagnosis: Diagnosis) -> str:
 
 
 def trials_table(diagnosis: Diagnosis, *, show_all: bool = False) -> Table:
-    """Returns the declared variant, then the others by accuracy; of combinations only the best, or all."""
+    """Returns the declared variant, then the others from the best to the worst; of combinations only the best, or
+    all."""
     declared, *others = diagnosis.trials
     best = " + ".join(f"{fault.factor}: {fault.correct}" for fault in diagnosis.faults)
     shown = [trial for trial in others if show_all or trial.steps <= 1 or trial.variant == best]
-    ordered = sorted(shown, key=lambda trial: (-trial.accuracy, trial.variant))
-    return Table("trials", _TRIALS, tuple(map(_row, (declared, *ordered))))
+    ran = sorted((trial for trial in shown if not trial.error), key=lambda trial: trial.variant)
+    ran.sort(key=lambda trial: trial.value or 0.0, reverse=not diagnosis.lower_is_better)
+    stopped = sorted((trial for trial in shown if trial.error), key=lambda trial: trial.variant)
+    figures = _figures(diagnosis)
+    rows = tuple(_row(trial, figures) for trial in (declared, *ran, *stopped))
+    return Table("trials", _columns(diagnosis.noun, figures), rows)
+
+
+def _figures(diagnosis: Diagnosis) -> FigureWords:
+    return FigureWords(diagnosis.metric, diagnosis.unit)
+
+
+def _columns(noun: str, figures: FigureWords) -> tuple[Column, ...]:
+    return (
+        Column("variant", keep=9), Column(noun, "number", keep=3), Column(f"{figures.name} [95 %]", "number", keep=8),
+        Column("against the manifest", "number", keep=7), Column("p (Holm)", "number", keep=6), Column("run", keep=1),
+    )  # fmt: skip
 
 
 def hidden_words(diagnosis: Diagnosis, table: Table) -> str:
@@ -60,31 +74,30 @@ def hidden_words(diagnosis: Diagnosis, table: Table) -> str:
     return f"{hidden} combinations of several changes are not listed" if hidden else ""
 
 
-def _row(trial: VariantTrial) -> tuple[str, ...]:
+def _row(trial: VariantTrial, figures: FigureWords) -> tuple[str, ...]:
     if trial.error:
         reason = trial.error if len(trial.error) <= _REASON_SHOWN else f"{trial.error[:_REASON_SHOWN]}…"
         return trial.variant, f"{trial.n:,}", "cannot run", reason, "–", (trial.run or "–")[:8]
-    low, high = (100 * end for end in trial.interval)
-    least, most = (100 * end for end in trial.change_interval)
     return (
         trial.variant,
         f"{trial.n:,}",
-        f"{100 * trial.accuracy:.1f} % [{low:.1f}, {high:.1f}]",
-        f"{100 * trial.change:+.1f} [{least:+.1f}, {most:+.1f}]" if trial.compared else "–",
-        f"{trial.p_value:.2g}" if trial.compared else "–",
+        figures.value_and_interval(trial.value, trial.interval),
+        figures.change(trial.change, trial.change_interval, unit=False) if trial.compared else NONE,
+        f"{trial.p_value:.2g}" if trial.compared and trial.p_value is not None else NONE,
         (trial.run or "–")[:8],
     )
 
 
 def sensitivity_words(diagnosis: Diagnosis) -> str:
     """Says what the sensitivity was measured on."""
-    return f"top-1 on {diagnosis.sensitivity[0].n:,} images, one change each"
+    return f"{_figures(diagnosis).name} on {diagnosis.sensitivity[0].n:,} {diagnosis.noun}, one change each"
 
 
 def sensitivity_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    figures = _figures(diagnosis)
     for factor in diagnosis.sensitivity:
-        ends = f"{factor.worst} {100 * factor.worst_accuracy:.1f} %, {factor.best} {100 * factor.best_accuracy:.1f} %"
-        yield f"{factor.factor}: {100 * factor.spread:.1f} points ({ends})"
+        worst, best = (figures.value(value) for value in (factor.worst_value, factor.best_value))
+        yield f"{factor.factor}: {figures.points(factor.spread)} ({factor.worst} {worst}, {factor.best} {best})"
 
 
 def not_swept_lines(diagnosis: Diagnosis) -> Iterator[str]:

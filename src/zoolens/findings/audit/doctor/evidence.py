@@ -1,125 +1,198 @@
-"""What one variant answered on some images, and how two variants compare on the same ones."""
+"""What one variant answered to some inputs, and how two variants compare on the same ones."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.statistics.intervals import Interval, paired_difference, wilson
-from zoolens.base.statistics.significance import exact_mcnemar, mean_not_below_zero
+from zoolens.base.statistics.intervals import Interval
+from zoolens.base.statistics.significance import exact_mcnemar, mean_not_below_zero, sign_flip
+from zoolens.findings.audit.doctor.evidence_figures import (
+    Difference,
+    Figure,
+    JudgedAnswers,
+    RightAnswers,
+    difference,
+    gained,
+)
 from zoolens.findings.measure.predictions import Predictions
+from zoolens.inventory.tasks.judgement import Metric
+from zoolens.inventory.tasks.task import Task, taken_answers, task_named
 
 ALPHA: Final = 0.05
 WORTH_SEEING: Final = 0.1  # of accuracy: a fault in a manifest costs as much or more
-_FLOOR: Final = 1e-6  # a probability of 0 is rounding, and must not outweigh all other images
+_FLOOR: Final = 1e-6  # a probability of 0 is rounding, and must not outweigh all other inputs
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """`distance`: answered class − true class, where there is an answer. A variant that cannot run got none right."""
+    """What one variant answered. `figure`: None where it cannot run, or where nothing can be said of its answers.
+
+    `finer`: a number for each input that sees smaller faults than the figure does: the logarithm of the probability of
+    the true class, or how right the answer is; None where the task has neither.
+    `distance`: answered class − true class, of tasks that answer with a class.
+    """
 
     run: str | None
     inputs: NDArray[Any]
-    correct: NDArray[np.bool_]
-    log_score: NDArray[np.float64]  # of the true class
-    distance: NDArray[np.int64]
+    figure: Figure | None
+    finer: NDArray[np.float64] | None = None
+    distance: NDArray[np.int64] | None = None
     error: str | None = None
 
     @property
     def n(self) -> int:
-        return len(self.correct)
+        return len(self.inputs)
 
     @property
-    def right(self) -> int:
-        return int(np.count_nonzero(self.correct))
+    def value(self) -> float | None:
+        return None if self.figure is None else self.figure.value
 
     @property
-    def accuracy(self) -> float:
-        return self.right / self.n
+    def interval(self) -> Interval | None:
+        return None if self.figure is None else self.figure.interval
 
     @property
-    def interval(self) -> Interval:
-        return wilson(self.right, self.n)
+    def right(self) -> NDArray[np.bool_]:
+        """Which inputs are answered rightly, of a task whose answers are right or wrong."""
+        assert isinstance(self.figure, RightAnswers)
+        return self.figure.right
 
     @property
-    def rank(self) -> tuple[bool, int, float]:
-        """Higher is better: runs at all, images right, probability of the true class."""
-        return self.error is None, self.right, float(self.log_score.mean())
+    def mean_finer(self) -> float:
+        return 0.0 if self.finer is None else float(self.finer.mean())
+
+    @property
+    def rank(self) -> tuple[bool, float, float]:
+        """Higher is better: runs at all, the figure, the finer numbers."""
+        if self.figure is None:
+            return False, 0.0, self.mean_finer
+        return self.error is None, gained(self.figure.metric, self.figure.value), self.mean_finer
 
     def without(self, inputs: NDArray[Any]) -> Evidence:
-        """Return the evidence without the images of `inputs`."""
-        kept = ~np.isin(self.inputs, inputs)
+        """Return the evidence without that of some inputs."""
+        kept = np.flatnonzero(~np.isin(self.inputs, inputs))
         return Evidence(
             self.run,
             self.inputs[kept],
-            self.correct[kept],
-            self.log_score[kept],
-            self.distance[kept],
+            None if self.figure is None else self.figure.of(kept),
+            None if self.finer is None else self.finer[kept],
+            None if self.distance is None else self.distance[kept],
             self.error,
         )
 
 
 def from_predictions(run: str, predictions: Predictions) -> Evidence:
-    return Evidence(
-        run=run,
-        inputs=predictions.inputs,
-        correct=predictions.correct,
-        log_score=np.log(np.maximum(predictions.label_score.astype(np.float64), _FLOOR)),
-        distance=predictions.top[:, 0].astype(np.int64) - predictions.labels,
-    )
+    """The evidence of those inputs that have a truth."""
+    task, known = task_named(predictions.main.task), np.flatnonzero(predictions.known)
+    inputs = predictions.inputs[known]
+    if not len(known):
+        return failed(run, predictions.inputs, task, "None of these inputs has a truth that judges its answer.")
+    if task.discrete:
+        return Evidence(
+            run,
+            inputs,
+            RightAnswers(right_metric(task), predictions.correct[known]),
+            _log_score(predictions.label_score[known]),
+            predictions.answers[known].astype(np.int64) - predictions.labels[known],
+        )
+    figure = JudgedAnswers(taken_answers(predictions.main, known), predictions.labels[known])
+    if not math.isfinite(figure.value):
+        return failed(run, inputs, task, f"Its {figure.metric.name} is not defined on these inputs.")
+    return Evidence(run, inputs, figure, figure.scores)
 
 
-def failed(run: str | None, inputs: NDArray[Any], error: str) -> Evidence:
+def _log_score(probability: NDArray[np.float32]) -> NDArray[np.float64] | None:
+    """Of the true class; None where probabilities were not kept."""
+    if np.isnan(probability).any():
+        return None
+    return np.log(np.maximum(probability.astype(np.float64), _FLOOR))
+
+
+def right_metric(task: Task) -> Metric:
+    """The share of right answers of a task."""
+    return Metric(task.metric or "score")
+
+
+def failed(run: str | None, inputs: NDArray[Any], task: Task, error: str) -> Evidence:
+    """A variant that cannot run. Where answers are right or wrong, it got none right."""
     n = len(inputs)
-    nothing = np.zeros(n, np.int64)
-    return Evidence(run, inputs, np.zeros(n, bool), np.full(n, math.log(_FLOOR)), nothing, error)
+    if not task.discrete:
+        return Evidence(run, inputs, None, error=error)
+    wrong = RightAnswers(right_metric(task), np.zeros(n, bool))
+    return Evidence(run, inputs, wrong, np.full(n, math.log(_FLOOR)), np.zeros(n, np.int64), error)
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """How variant `other` compares with variant `base` on the same images."""
+    """How variant `other` compares with variant `base` on the same inputs."""
 
     base: Evidence
     other: Evidence
 
-    @property
-    def lost(self) -> int:
-        return int(np.count_nonzero(self.base.correct & ~self.other.correct))
-
-    @property
-    def won(self) -> int:
-        return int(np.count_nonzero(self.other.correct & ~self.base.correct))
+    @cached_property
+    def difference(self) -> Difference:
+        base, other = self.base.figure, self.other.figure
+        if base is not None and other is not None:
+            return difference(other, base)
+        if base is None and isinstance(other, JudgedAnswers):
+            # Any answer is better than none; the scores of inputs say whether there is more to it.
+            return Difference(other.value, p_inputs=None if other.scores is None else sign_flip(other.scores)[0])
+        return Difference(-math.inf if other is None and base is not None else 0.0)
 
     @property
     def change(self) -> float:
-        return (self.won - self.lost) / self.base.n
+        return self.difference.change
 
     @property
-    def interval(self) -> Interval:
-        return paired_difference(self.lost, self.won, self.base.n)
+    def gain(self) -> float:
+        """The change as an improvement."""
+        figure = self.other.figure or self.base.figure
+        if figure is None or self.base.figure is None:
+            return 0.0 if self.other.figure is None else math.inf
+        return self.change if self.other.figure is None else gained(figure.metric, self.change)
+
+    @property
+    def interval(self) -> Interval | None:
+        return self.difference.interval
 
     @property
     def p_value(self) -> float:
-        return exact_mcnemar(self.lost, self.won)
+        """1 where no test applies, which shows nothing."""
+        return self.difference.p_value()
 
     @property
     def better(self) -> bool:
-        return self.change > 0 and self.p_value < ALPHA
+        return self.gain > 0 and self.p_value < ALPHA
 
     @property
     def worse(self) -> bool:
-        return self.change < 0 and self.p_value < ALPHA
+        return self.gain < 0 and self.p_value < ALPHA
 
     @property
     def less_likely(self) -> bool:
-        """Whether `other` clearly gives the truth less probability: sees much smaller faults than the answers do."""
-        return mean_not_below_zero(self.other.log_score - self.base.log_score) < ALPHA / 2
+        """Whether `other` is clearly worse in the finer numbers, which see much smaller faults than the figure does."""
+        if self.other.finer is None or self.base.finer is None:
+            return False
+        return mean_not_below_zero(self.other.finer - self.base.finer) < ALPHA / 2
 
 
 def could_tell(n: int, tests: int) -> bool:
-    """Whether a difference worth seeing, won image by image with none lost, would be significant on n images."""
+    """Whether a difference worth seeing, won input by input with none lost, would be significant on n inputs."""
     return exact_mcnemar(0, math.ceil(WORTH_SEEING * n)) * tests < ALPHA
+
+
+def rules_out_better(contrasts: Sequence[Contrast]) -> bool:
+    """Whether each of these variants is known not to be better than its base by a difference worth seeing.
+
+    A variant that is as much better would have to lie above the end of its own interval, of one in forty; that others
+    were tried too does not make it likelier, so that nothing is adjusted for their number.
+    """
+    ends = [contrast.difference.at_most for contrast in contrasts if contrast.other.error is None]
+    return all(end is not None and end < WORTH_SEEING for end in ends)

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from zoolens.base.statistics.intervals import wilson
 from zoolens.base.statistics.significance import no_better_than_guessing
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
+from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Status
 from zoolens.findings.audit.doctor.evidence import Evidence
 from zoolens.findings.audit.doctor.variants import DECLARED, Axis, AxisChoice, Variant, with_output
-from zoolens.findings.audit.doctor.verdict import Diagnosis, Status
+from zoolens.inventory.datasets.dataset import UNLABELLED
 from zoolens.inventory.datasets.imagenet import imagenet_classes
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.preprocess.classlookup import find_classes
@@ -45,8 +46,15 @@ class Separation:
 
 
 def needs_other_orders(bench: VariantBench, best: Variant) -> bool:
+    """Whether answers are classes, and so seldom right that their order may be wrong.
+
+    Where other labels are the best there is, another order may be better still: of two classes that are exchanged, an
+    offset puts one right.
+    """
     evidence = bench.measure(best, Level.SELECTION)
-    return evidence.n >= FEWEST and evidence.accuracy < POOR
+    if evidence.distance is None or evidence.n < FEWEST:
+        return False
+    return (evidence.value or 0.0) < POOR or best.choice("labels") is not None
 
 
 def with_orders(axes: Sequence[Axis], choices: Sequence[AxisChoice]) -> list[Axis]:
@@ -60,7 +68,7 @@ def order_choices(
     """Orders that are not the one in use. `names`: the dataset's classes; `labels`: the model's; `outputs`: how many
     there are once the manifest's steps are done."""
     if manifest.outputs[0].label_map:
-        return []
+        return [AxisChoice("labels", "label order", "outputs as they come", _mapped(None))]
     title_of_order: dict[tuple[int, ...], str] = {}
     for title, order in _plausible(outputs, names, labels):
         if list(order) != list(range(outputs)):
@@ -71,12 +79,13 @@ def order_choices(
 def doubt(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis:
     """Return the diagnosis, or a suspicious one if it would call a manifest right whose accuracy is near chance."""
     evidence, labels = bench.measure(best, Level.SELECTION), bench.data[Level.SELECTION].labels()
-    if evidence.n < FEWEST or evidence.error is not None:
+    if evidence.distance is None or evidence.n < FEWEST or evidence.error is not None:
         return diagnosis
+    labels = labels[labels != UNLABELLED]
     mended = any(fault.factor != "scores" for fault in diagnosis.faults)
-    guessing = no_better_than_guessing(evidence.correct, labels)
-    declared = bench.measure(DECLARED, Level.SELECTION)
-    hidden = hidden_order(declared, labels, evidence.accuracy) or hidden_order(evidence, labels, evidence.accuracy)
+    guessing = no_better_than_guessing(evidence.right, labels)
+    declared, accuracy = bench.measure(DECLARED, Level.SELECTION), evidence.value or 0.0
+    hidden = hidden_order(declared, labels, accuracy) or hidden_order(evidence, labels, accuracy)
     if hidden is None and (not guessing or mended or diagnosis.status is Status.UNDECIDED):
         return diagnosis
     sentence = _sentence(evidence, len(diagnosis.trials) - 1, len(np.unique(labels)), guessing, hidden)
@@ -93,7 +102,7 @@ def hidden_order(evidence: Evidence, labels: NDArray[Any], accuracy: float) -> S
 
     The baselines are the best `accuracy` with the labels as they are, and the most frequent class.
     """
-    if evidence.error is not None:
+    if evidence.error is not None or evidence.distance is None:
         return None
     answers = evidence.distance + labels
     # The names are learnt on one half of the images and judged on the other, or they would fit anything.
@@ -118,10 +127,10 @@ def _most_frequent(values: NDArray[Any]) -> int:
 def _sentence(evidence: Evidence, variants: int, classes: int, guessing: bool, hidden: Separation | None) -> str:
     tried = f"{variants} variants, orders of the labels among them"
     text = (
-        f"Nothing works: neither as declared nor with any of {tried}, is top-1 ({100 * evidence.accuracy:.1f} % of "
+        f"Nothing works: neither as declared nor with any of {tried}, is top-1 ({100 * (evidence.value or 0):.1f} % of "
         f"{evidence.n:,} images) better than guessing among {classes} classes."
         if guessing
-        else f"Hardly anything works: top-1 is {100 * evidence.accuracy:.1f} % of {evidence.n:,} images, as "
+        else f"Hardly anything works: top-1 is {100 * (evidence.value or 0):.1f} % of {evidence.n:,} images, as "
         f"declared and with any of {tried}."
     )
     if hidden is None:
@@ -140,6 +149,8 @@ def _sentence(evidence: Evidence, variants: int, classes: int, guessing: bool, h
 
 
 def _plausible(outputs: int, names: Sequence[str] | None, labels: Sequence[str] | None) -> Iterator[tuple[str, Order]]:
+    if outputs == 2:
+        yield "the two classes exchanged", [1, 0]
     as_text = _ranks([str(index) for index in range(outputs)])
     yield "outputs are class numbers sorted as text (0, 1, 10, 2 …)", as_text
     yield "labels are class numbers sorted as text (0, 1, 10, 2 …)", _inverse(as_text)
@@ -189,6 +200,6 @@ def _inverse(order: Order) -> list[int]:
     return inverse
 
 
-def _mapped(order: Order) -> Callable[[Manifest], Manifest]:
-    mapping = {output: label for label, output in enumerate(order)}
+def _mapped(order: Order | None) -> Callable[[Manifest], Manifest]:
+    mapping = None if order is None else {output: label for label, output in enumerate(order)}
     return lambda manifest: with_output(manifest, label_map=mapping)

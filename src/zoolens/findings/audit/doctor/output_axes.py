@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, with_output
 from zoolens.inventory.manifests.schema import Manifest, Output
 from zoolens.inventory.manifests.schema_steps import DropLeading, OutputStep, Softmax
 from zoolens.inventory.preprocess.outputs import remaining_columns
+
+_DOUBLED: Final = (
+    "it declares logits, but the outputs are probabilities already, so that softmax is applied twice; top-1 does not "
+    "suffer, every probability does."
+)
+_SIGMOID_TWICE: Final = (
+    "it declares logits, but the outputs lie between 0 and 1 already, so that the sigmoid is applied twice; the order "
+    "of scores does not suffer, every probability does."
+)
 
 
 def label_axis(manifest: Manifest, outputs: int | None, classes: int, labels: tuple[str, ...] | None) -> Axis:
@@ -20,7 +31,8 @@ def label_axis(manifest: Manifest, outputs: int | None, classes: int, labels: tu
     spare = columns > classes
     lower = _drop(drops + 1, raw, labels) if spare else _shift(columns, -1)
     higher = _drop(drops - 1, raw, labels) if drops else _shift(columns, 1)
-    return Axis("labels", _dropping(drops), (lower, higher))
+    mapped = f"a label_map of {len(declared.label_map)} outputs" if declared.label_map else _dropping(drops)
+    return Axis("labels", mapped, (lower, higher))
 
 
 def scores_axis(manifest: Manifest, outputs: int | None) -> Axis:
@@ -33,7 +45,18 @@ def scores_axis(manifest: Manifest, outputs: int | None) -> Axis:
         steps = tuple(step for step in manifest.outputs[0].postprocess if not isinstance(step, Softmax))
         return with_output(manifest, scores=other, postprocess=steps)
 
-    return Axis("scores", declared, (AxisChoice("scores", "scores", other, change),), ranked=outputs == 1)
+    ranked = outputs == 1
+    proof = _DOUBLED if declared == "logits" and not ranked else None
+    return Axis("scores", declared, (AxisChoice("scores", "scores", other, change, proof=proof),), ranked)
+
+
+def probability_axis(manifest: Manifest) -> Axis:
+    """Whether scores that stand for themselves are probabilities already. A sigmoid more leaves them in their order."""
+    declared = manifest.outputs[0].scores
+    other = "logits" if declared == "probabilities" else "probabilities"
+    proof = _SIGMOID_TWICE if declared == "logits" else None
+    choice = AxisChoice("scores", "scores", other, lambda manifest: with_output(manifest, scores=other), proof=proof)
+    return Axis("scores", declared, (choice,), ranked=False)
 
 
 def _dropped(output: Output) -> int:

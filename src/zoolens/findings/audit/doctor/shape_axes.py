@@ -1,4 +1,4 @@
-"""The axes of an image's shape: layout, crop, and how and by whose rules it is resized."""
+"""The axes of an image's shape: layout, crop or place on the canvas, and how and by whose rules it is resized."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from zoolens.inventory.preprocess.resize import METHODS, check_resize
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 
 LOOKED_AT: Final = 8  # images whose size is looked at
+_FILLS: Final = (0.0, 114.0, 128.0)  # of padding: black, Ultralytics' grey, the middle
 _RATIOS: Final = (0.875, 0.95, 1.0)
 _FRACTION: Final = 0.875
 _SHAPELESS: Final = ("torch-state-dict", "torchscript", "mxnet")  # their files carry no input shape
@@ -25,12 +26,13 @@ _LIBRARIES: Final = (
 )  # fmt: skip
 
 
-def shape_axes(manifest: Manifest, dataset: Dataset) -> list[Axis | NotSwept]:
+def shape_axes(manifest: Manifest, dataset: Dataset, *, located: bool = False) -> list[Axis | NotSwept]:
+    """`located`: answers are places in the image, so that all of it must be on the canvas."""
     declared = manifest.inputs[0]
     if declared.modality != "image":
         reason = f"the input is {MODALITIES[declared.modality]}, not an image."
         return [NotSwept("crop, resize method and library", reason)]
-    if any(isinstance(step, Letterbox) for step in declared.preprocess):
+    if not located and any(isinstance(step, Letterbox) for step in declared.preprocess):
         return [NotSwept("crop, resize method and library", "the manifest fits whole images by letterbox.")]
     size = _input_size(declared)
     if size is None:
@@ -38,8 +40,12 @@ def shape_axes(manifest: Manifest, dataset: Dataset) -> list[Axis | NotSwept]:
     if _all_have(dataset, size):
         wanted = f"{size[0]}×{size[1]}"
         return [NotSwept("crop, resize method and library", f"the images are {wanted} already, as the input is.")]
+    if located:
+        framing = _canvas(manifest, size) or NotSwept("canvas", "the steps do not put one whole image onto it.")
+    else:
+        framing = _framing(manifest, size) or NotSwept("crop", "nothing else fits the input.")
     return [
-        _framing(manifest, size) or NotSwept("crop", "nothing else fits the input."),
+        framing,
         _methods(manifest) or NotSwept("resize method", "the manifest resizes nothing."),
         _libraries(manifest) or NotSwept("resize library", "the manifest resizes nothing."),
     ]
@@ -96,6 +102,48 @@ def _framing(manifest: Manifest, size: tuple[int, int]) -> Axis | None:
     return axis_or_none("framing", describe(manifest.inputs[0].preprocess), choices, manifest)
 
 
+def _canvas(manifest: Manifest, size: tuple[int, int]) -> Axis | None:
+    """The ways to put a whole image onto the model's canvas."""
+    shaping = [step for step in manifest.inputs[0].preprocess if not isinstance(step, Normalize)]
+    declared = shaping[0] if len(shaping) == 1 else None
+    if not isinstance(declared, Resize | Letterbox):
+        return None
+    said = {"method": declared.method, "library": declared.library}
+    steps: list[Resize | Letterbox] = [Resize.model_validate({"op": "resize", "size": size, **said})]
+    fills = dict.fromkeys((declared.fill, *_FILLS) if isinstance(declared, Letterbox) else _FILLS)
+    steps += [
+        Letterbox.model_validate({"op": "letterbox", "size": size, "fit": fit, "fill": fill, **said})
+        for fit in ("letterbox", "top_left")
+        for fill in fills
+    ]
+    if isinstance(declared, Resize):
+        # Antialias is a matter of the library, and another axis.
+        steps = [step for step in steps if not isinstance(step, Resize)] if declared.size == size else steps
+    choices = [AxisChoice("canvas", *_placed(declared, step), _placing(step)) for step in steps if step != declared]
+    return axis_or_none("canvas", _place_words(declared), choices, manifest)
+
+
+def _placed(declared: Resize | Letterbox, step: Resize | Letterbox) -> tuple[str, str]:
+    """The factor in which a step differs, and the step in words."""
+    same = isinstance(declared, Letterbox) and isinstance(step, Letterbox) and declared.fit == step.fit
+    return ("padding value" if same else "canvas"), _place_words(step)
+
+
+def _place_words(step: Resize | Letterbox) -> str:
+    if isinstance(step, Resize):
+        return "stretched"
+    place = "centred" if step.fit == "letterbox" else "at the top left"
+    return f"letterbox {place}, padded with {step.fill:g}"
+
+
+def _placing(step: Resize | Letterbox) -> Change:
+    def change(manifest: Manifest) -> Manifest:
+        steps = manifest.inputs[0].preprocess
+        return with_input(manifest, preprocess=(step, *(one for one in steps if isinstance(one, Normalize))))
+
+    return change
+
+
 class _Sized:
     """A resize whose method and library are still to be filled in from the manifest."""
 
@@ -138,7 +186,7 @@ def _methods(manifest: Manifest) -> Axis | None:
     choices = [
         AxisChoice("resize method", "resize method", method, _resizing(method=method))
         for method in METHODS[declared.library]
-        if _possible(method, declared.library, declared.antialias)
+        if _possible(method, declared.library, _antialias(declared))
     ]
     return axis_or_none("resize method", declared.method, choices, manifest)
 
@@ -147,10 +195,13 @@ def _libraries(manifest: Manifest) -> Axis | None:
     declared = _resize_of(manifest)
     if declared is None:
         return None
-    before = _smooths(declared.library, declared.antialias)
+    before = _smooths(declared.library, _antialias(declared))
     choices = []
     for library, antialias in _LIBRARIES:
         smooths = _smooths(library, antialias)
+        if isinstance(declared, Letterbox) and antialias not in (None, _ANTIALIAS[library]):
+            # It resizes as each library does by itself.
+            continue
         if (library, smooths) == (declared.library, before) or not _possible(declared.method, library, antialias):
             continue
         factor = "resize library" if smooths == before else "antialias"
@@ -160,8 +211,12 @@ def _libraries(manifest: Manifest) -> Axis | None:
     return axis_or_none("resize library", words, choices, manifest)
 
 
-def _resize_of(manifest: Manifest) -> Resize | None:
-    return next((step for step in manifest.inputs[0].preprocess if isinstance(step, Resize)), None)
+def _resize_of(manifest: Manifest) -> Resize | Letterbox | None:
+    return next((step for step in manifest.inputs[0].preprocess if isinstance(step, Resize | Letterbox)), None)
+
+
+def _antialias(step: Resize | Letterbox) -> bool | None:
+    return step.antialias if isinstance(step, Resize) else None
 
 
 def _smooths(library: str, antialias: bool | None) -> bool:
@@ -179,9 +234,14 @@ def _possible(method: str, library: str, antialias: bool | None) -> bool:
 def _resizing(**changes: str | bool | None) -> Change:
     def change(manifest: Manifest) -> Manifest:
         steps = tuple(
-            step.model_copy(update=changes) if isinstance(step, Resize) else step
+            step.model_copy(update=_fitting(step, changes)) if isinstance(step, Resize | Letterbox) else step
             for step in manifest.inputs[0].preprocess
         )
         return with_input(manifest, preprocess=steps)
 
     return change
+
+
+def _fitting(step: Resize | Letterbox, changes: dict[str, str | bool | None]) -> dict[str, str | bool | None]:
+    """The changes that a step has a word for: where the canvas is another one too, the step may be of either kind."""
+    return {name: value for name, value in changes.items() if name in type(step).model_fields}

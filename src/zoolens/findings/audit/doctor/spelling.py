@@ -20,7 +20,7 @@ def spelling_note(manifest: Manifest, tensor: TensorSpec) -> str | None:
     """A warning where another spelling of the manifest's normalisation gives the quantised input other integers."""
     declared = manifest.inputs[0]
     steps = [step for step in declared.preprocess if isinstance(step, Normalize)]
-    if not tensor.quantised or np.dtype(tensor.dtype).itemsize != 1 or len(steps) != 1:
+    if declared.modality != "image" or not tensor.quantised or np.dtype(tensor.dtype).itemsize != 1 or len(steps) != 1:
         return None
     channels = max(len(steps[0].mean), len(steps[0].std))
     changed = {spelling: _changed(steps[0], spelling, channels, tensor) for spelling in spellings(steps[0])}

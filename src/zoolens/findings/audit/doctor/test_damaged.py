@@ -8,8 +8,8 @@ import pytest
 from zoolens.base.store.store import open_store
 from zoolens.conftest import ASSETS
 from zoolens.findings.audit.doctor.diagnose import doctor
+from zoolens.findings.audit.doctor.diagnosis import Status
 from zoolens.findings.audit.doctor.variants import with_input, with_output
-from zoolens.findings.audit.doctor.verdict import Status
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.inventory.manifests.files import read_manifest, write_manifest

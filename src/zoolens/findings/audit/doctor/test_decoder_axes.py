@@ -11,8 +11,8 @@ from zoolens.base.store.store import open_store
 from zoolens.findings.audit.doctor import decoder_axes
 from zoolens.findings.audit.doctor.decoder_axes import decoder_axis
 from zoolens.findings.audit.doctor.diagnose import doctor
+from zoolens.findings.audit.doctor.diagnosis import Status
 from zoolens.findings.audit.doctor.variants import DECLARED, Axis, NotSwept
-from zoolens.findings.audit.doctor.verdict import Status
 from zoolens.inventory.datasets.arrays import ArrayDataset
 from zoolens.inventory.datasets.decoders.decoder import is_installed, load_decoder
 from zoolens.inventory.datasets.opening import open_dataset

@@ -3,9 +3,9 @@ import math
 import pytest
 
 from zoolens.base.statistics.intervals import Interval
+from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Fault, Sensitivity, Status, VariantTrial
 from zoolens.findings.audit.doctor.diagnosis_page import diagnosis_page
 from zoolens.findings.audit.doctor.variants import NotSwept
-from zoolens.findings.audit.doctor.verdict import Diagnosis, Fault, Sensitivity, Status, VariantTrial
 
 
 def trial(variant, accuracy, steps=1, error=None):
@@ -25,6 +25,7 @@ TRIALS = (
 def diagnosis(status=Status.RIGHT, **changes):
     fields = {
         "model": "zoo:net", "runtime": "onnxruntime", "data": "demo", "status": status, "sentence": "The manifest is …",
+        "metric": "top1", "unit": "fraction", "lower_is_better": False, "noun": "images",
         "faults": (), "confirmation": None, "trials": TRIALS, "equals": (), "declared": None, "corrected": None,
         "sensitivity": (Sensitivity("scaling", 64, 0.05, "0 to 1", 0.9, "−1 to 1", 0.95),),
         "not_swept": (NotSwept("resize", "the inputs are arrays"),),
@@ -69,8 +70,8 @@ def test_a_frame_has_every_variant_and_no_figures_of_one_that_cannot_run():
     pytest.importorskip("pandas")
     table = diagnosis().frame()
     assert table["variant"].tolist() == [one.variant for one in TRIALS]
-    assert table["accuracy"].tolist()[:2] == [0.9, 0.95]
-    assert all(map(math.isnan, table["accuracy"][2:]))
+    assert table["value"].tolist()[:2] == [0.9, 0.95]
+    assert all(map(math.isnan, table["value"][2:]))
     # The declared variant is not compared with itself.
     assert table["change"].isna().tolist() == [True, False, True, True]
     assert table["p_value"].isna().tolist() == [True, False, True, True]

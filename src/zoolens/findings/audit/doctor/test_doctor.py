@@ -13,7 +13,7 @@ from zoolens.base.store.store import open_store
 from zoolens.faces.cli.doctor import command
 from zoolens.faces.cli.runs import command as runs_command
 from zoolens.findings.audit.doctor.diagnose import doctor
-from zoolens.findings.audit.doctor.verdict import Status
+from zoolens.findings.audit.doctor.diagnosis import Status
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.inventory.manifests.files import read_manifest, write_manifest
 from zoolens.inventory.manifests.schema import Manifest

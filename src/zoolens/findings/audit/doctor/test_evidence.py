@@ -1,19 +1,24 @@
 import numpy as np
 import pytest
 
+from zoolens.base.statistics.significance import exact_mcnemar
 from zoolens.findings.audit.doctor.bench import MIN_HELD_OUT
 from zoolens.findings.audit.doctor.evidence import Contrast, Evidence, could_tell, failed
+from zoolens.findings.audit.doctor.evidence_figures import MCNEMAR, RightAnswers
+from zoolens.inventory.tasks.judgement import Metric
+from zoolens.inventory.tasks.task import task_named
 
 
 def evidence(correct, log_score=None):
     right = np.array(correct, bool)
     scores = np.zeros(len(right)) if log_score is None else np.array(log_score, float)
-    return Evidence("run", np.arange(len(right)).astype(str), right, scores, np.zeros(len(right), np.int64))
+    figure = RightAnswers(Metric("top1"), right)
+    return Evidence("run", np.arange(len(right)).astype(str), figure, scores, np.zeros(len(right), np.int64))
 
 
 def test_a_contrast_counts_the_images_on_which_the_two_differ():
     contrast = Contrast(evidence([1, 1, 0, 0, 0]), evidence([0, 1, 1, 1, 0]))
-    assert (contrast.lost, contrast.won) == (1, 2)
+    assert (contrast.p_value, contrast.difference.test) == (exact_mcnemar(1, 2), MCNEMAR)
     assert contrast.change == pytest.approx(0.2)
     assert contrast.interval.contains(0.2)
 
@@ -34,12 +39,13 @@ def test_probability_sees_what_answers_do_not():
 
 
 def test_fresh_images_are_those_that_were_not_used():
-    assert evidence([1, 0, 1]).without(np.array(["0"])).correct.tolist() == [False, True]
+    assert evidence([1, 0, 1]).without(np.array(["0"])).right.tolist() == [False, True]
 
 
 def test_what_cannot_run_ranks_last():
-    broken = failed(None, np.array(["0", "1"]), "It broke.")
-    assert broken.rank < evidence([0, 0]).rank
+    inputs = np.array(["0", "1"])
+    assert failed(None, inputs, task_named("classification"), "It broke.").rank < evidence([0, 0]).rank
+    assert failed(None, inputs, task_named("detection"), "It broke.").rank < evidence([0, 0]).rank
 
 
 def test_how_many_images_can_tell():

@@ -3,11 +3,13 @@
 import numpy as np
 
 from zoolens.findings.audit.doctor.evidence import Contrast, Evidence
+from zoolens.findings.audit.doctor.evidence_figures import RightAnswers
 from zoolens.findings.audit.doctor.pixel_axes import normalisation_axis
 from zoolens.findings.audit.doctor.search import _most_likely
 from zoolens.findings.audit.doctor.variants import DECLARED
 from zoolens.inventory.manifests.schema import Input, Manifest, Output
 from zoolens.inventory.runtimes.runtime import TensorSpec
+from zoolens.inventory.tasks.judgement import Metric
 
 COLOUR = Manifest(name="net", inputs=(Input(shape=(1, 3, 224, 224)),), outputs=(Output(),))
 TENSOR = TensorSpec("input", (1, 3, 224, 224), "float32")
@@ -21,7 +23,7 @@ def variants(*names):
 
 def evidence(correct, log_score):
     n = len(correct)
-    return Evidence("run", np.arange(n), correct, log_score, np.zeros(n, np.int64))
+    return Evidence("run", np.arange(n), RightAnswers(Metric("top1"), correct), log_score, np.zeros(n, np.int64))
 
 
 def contrasts(scores):

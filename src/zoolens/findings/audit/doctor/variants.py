@@ -10,9 +10,12 @@ from typing import Any, Final
 from zoolens.inventory.manifests.schema import Input, Manifest, Output
 
 # In the order in which the choices of a variant are applied: the mean of a normalisation depends on the colour order,
-# and the resize method is that of whatever steps the framing leaves.
+# and the resize method is that of whatever steps the framing or the canvas leaves.
 SLOTS: Final = (
-    "decoder", "layout", "colour", "normalisation", "framing", "resize method", "resize library", "labels", "scores",
+    "decoder", "layout", "colour", "normalisation", "framing", "canvas", "resize method", "resize library",
+    "rate", "waveform", "mel scale", "spectrum", "logarithm", "feature scale",
+    "casing", "padding", "truncation", "special tokens",
+    "parts", "head", "boxes", "activation", "map", "map resize", "pooling", "subwords", "labels", "scores",
 )  # fmt: skip
 # How an image is decoded, cut and resized is as much a protocol as a property of the model.
 PROTOCOL: Final = frozenset({"decoder", "framing", "resize method", "resize library"})
@@ -29,6 +32,9 @@ class AxisChoice:
     name: str
     change: Change = field(compare=False, repr=False)
     rarity: int = 0  # of choices that do equally well, the commoner one is meant
+    # Answers are refused unless they are what this says: where all are accepted, what is declared is wrong, whatever
+    # the figure. These are the words for that.
+    proof: str | None = None
 
 
 @dataclass(frozen=True)

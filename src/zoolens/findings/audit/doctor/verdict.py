@@ -3,143 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Final
 
-from zoolens.base.present.results import Result, frame
-from zoolens.base.statistics.intervals import Interval
 from zoolens.base.statistics.multiplicity import holm
-from zoolens.findings.audit.doctor.bench import MIN_HELD_OUT, Level, VariantBench
-from zoolens.findings.audit.doctor.evidence import ALPHA, WORTH_SEEING, Contrast, Evidence
+from zoolens.findings.audit.doctor.bench import Level, VariantBench
+from zoolens.findings.audit.doctor.diagnosis import (
+    Confirmation,
+    Diagnosis,
+    Fault,
+    Sensitivity,
+    Status,
+    VariantTrial,
+)
+from zoolens.findings.audit.doctor.evidence import ALPHA, Contrast, Evidence
+from zoolens.findings.audit.doctor.evidence_figures import SCORE
 from zoolens.findings.audit.doctor.search import equals_of
 from zoolens.findings.audit.doctor.variants import DECLARED, PROTOCOL, Axis, AxisChoice, NotSwept, Variant, neighbours
-from zoolens.inventory.manifests.schema import Manifest
-
-
-class Status(StrEnum):
-    RIGHT = "right"
-    IMPROVABLE = "improvable"  # another decoder, crop or resize is better: a matter of protocol, and no fault
-    WRONG = "wrong"
-    UNDECIDED = "undecided"  # nothing is better, but on so few images nothing could have been
-    SUSPICIOUS = "suspicious"  # nothing works, or only with the classes in an order that has no name
-
-
-@dataclass(frozen=True)
-class VariantTrial:
-    """One variant against the declared one, on the same images. `p_value` is adjusted (Holm) for all variants."""
-
-    variant: str
-    factor: str
-    run: str | None
-    n: int
-    accuracy: float
-    interval: Interval
-    change: float
-    change_interval: Interval
-    p_value: float
-    steps: int  # how many axes differ from the declared variant
-    error: str | None = None
-
-    @property
-    def compared(self) -> bool:
-        """Whether this is another variant than the declared one, which is not compared with itself."""
-        return self.steps > 0
-
-    def as_row(self) -> dict[str, object]:
-        """Returns the trial for a table. A variant that cannot run has no figures."""
-        ran = not self.error
-        compared = ran and self.compared
-        return {
-            "variant": self.variant,
-            "factor": self.factor,
-            "images": self.n,
-            "accuracy": self.accuracy if ran else None,
-            "low": self.interval.low if ran else None,
-            "high": self.interval.high if ran else None,
-            "change": self.change if compared else None,
-            "change_low": self.change_interval.low if compared else None,
-            "change_high": self.change_interval.high if compared else None,
-            "p_value": self.p_value if compared else None,
-            "run": self.run,
-            "error": self.error,
-        }
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """How much one factor matters, all others being those of the best variant."""
-
-    factor: str
-    n: int
-    spread: float
-    worst: str
-    worst_accuracy: float
-    best: str
-    best_accuracy: float
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One thing the manifest says wrongly."""
-
-    factor: str
-    declared: str
-    correct: str
-
-
-@dataclass(frozen=True)
-class Confirmation:
-    """The declared variant against the best one. `fresh`: on images the search did not use."""
-
-    fresh: bool
-    n: int
-    before: float
-    after: float
-    change_interval: Interval
-    p_value: float
-
-
-@dataclass(frozen=True, repr=False)
-class Diagnosis(Result):
-    model: str
-    runtime: str
-    data: str
-    status: Status
-    sentence: str
-    faults: tuple[Fault, ...]
-    confirmation: Confirmation | None
-    trials: tuple[VariantTrial, ...]  # the declared one first
-    sensitivity: tuple[Sensitivity, ...]
-    equals: tuple[str, ...]  # variants that cannot be told from the best one
-    not_swept: tuple[NotSwept, ...]
-    declared: Manifest
-    corrected: Manifest | None
-    notes: tuple[str, ...] = ()  # what else the user should know
-
-    def frame(self) -> Any:
-        """Returns a pandas DataFrame with a row for each variant that was tried, the declared one first. Figures of
-        a variant that cannot run are missing."""
-        return frame((trial.as_row() for trial in self.trials), "Diagnosis.frame")
+from zoolens.findings.audit.doctor.verdict_words import VerdictWords
+from zoolens.inventory.tasks.judgement import Metric
 
 
 def judge(bench: VariantBench, axes: Sequence[Axis], not_swept: Sequence[NotSwept], final: Variant) -> Diagnosis:
     manifest = bench.job.manifest
     confirmation = _confirm(bench, final) if final != DECLARED else None
-    # Before the scores are probed, which is no trial: it cannot change top-1.
+    # Before the scores are probed, which is no trial: it hardly changes the figure.
     trials = _trials(bench)
-    doubled = _already_probabilities(bench, axes, final)
-    confirmed = confirmation is not None and confirmation.p_value < ALPHA and confirmation.after > confirmation.before
+    telling = bench.telling
+    confirmed = confirmation is not None and confirmation.better
     better = final if confirmed else DECLARED
-    fixed = better.choosing(doubled) if doubled else better
+    proven = _proven(bench, axes, better)
+    fixed = better.choosing(proven) if proven else better
     faults = tuple(_faults(fixed, axes))
-    status = _status(fixed) if faults or bench.telling else Status.UNDECIDED
+    metric = judged_metric(bench, final)
+    status = _status(fixed) if faults or telling else Status.UNDECIDED
+    words = VerdictWords(metric, bench.noun, status, confirmation, trials, bench.task.discrete)
+    error = bench.measure(DECLARED, Level.SCREEN).error
     return Diagnosis(
         model=bench.job.entry.full_ref,
         runtime=bench.job.runtime.full_name,
         data=bench.data[Level.ALL].name,
+        metric=metric.name,
+        unit=metric.unit,
+        lower_is_better=metric.lower_is_better,
+        noun=bench.noun,
         status=status,
-        sentence=_sentence(bench, _faults(better, axes), status, confirmation, trials, doubled is not None),
+        sentence=words.sentence(_faults(better, axes), proven.proof if proven else None, error),
         faults=faults,
         confirmation=confirmation,
         trials=trials,
@@ -152,7 +59,7 @@ def judge(bench: VariantBench, axes: Sequence[Axis], not_swept: Sequence[NotSwep
 
 
 def _confirm(bench: VariantBench, final: Variant) -> Confirmation:
-    """Test the final variant: once on images that the search did not use, or else adjusted as one of many tests."""
+    """Test the final variant: once on inputs that the search did not use, or else adjusted as one of many tests."""
     if not bench.held_out:
         contrast = bench.contrast(DECLARED, final, Level.ALL)
         return _confirmation(contrast, fresh=False, tests=len(bench.tried))
@@ -163,11 +70,27 @@ def _confirmation(contrast: Contrast, *, fresh: bool, tests: int) -> Confirmatio
     return Confirmation(
         fresh=fresh,
         n=contrast.base.n,
-        before=contrast.base.accuracy,
-        after=contrast.other.accuracy,
+        before=contrast.base.value,
+        after=contrast.other.value or 0.0,
+        change=None if contrast.base.figure is None else contrast.change,
         change_interval=contrast.interval,
-        p_value=min(1.0, contrast.p_value * tests),
+        p_value=contrast.difference.adjusted(tests),
+        test=contrast.difference.test,
+        better=_better(contrast, tests),
     )
+
+
+def _better(contrast: Contrast, tests: int) -> bool:
+    if contrast.base.figure is None and not contrast.difference.tested:
+        # A manifest that cannot be evaluated is wrong, whatever another one reaches.
+        return True
+    return contrast.gain > 0 and contrast.difference.adjusted(tests) < ALPHA
+
+
+def judged_metric(bench: VariantBench, final: Variant) -> Metric:
+    """What variants are judged by."""
+    figure = bench.measure(final, Level.SCREEN).figure
+    return SCORE if figure is None else figure.metric
 
 
 def _status(fixed: Variant) -> Status:
@@ -175,13 +98,15 @@ def _status(fixed: Variant) -> Status:
     return Status.RIGHT if not slots else Status.IMPROVABLE if slots <= PROTOCOL else Status.WRONG
 
 
-def _already_probabilities(bench: VariantBench, axes: Sequence[Axis], final: Variant) -> AxisChoice | None:
-    """Declared logits that pass for probabilities on every image: softmax was applied twice. Top-1 cannot tell."""
-    axis = next(axis for axis in axes if axis.slot == "scores")
-    if axis.ranked or axis.declared != "logits" or final.choice("scores") is not None:
-        return None
-    (other,) = axis.choices
-    return other if bench.measure(final.choosing(other), Level.SCREEN).error is None else None
+def _proven(bench: VariantBench, axes: Sequence[Axis], better: Variant) -> AxisChoice | None:
+    """A choice that every input proves, though the figure cannot tell: a softmax or sigmoid that is applied twice."""
+    for axis in axes:
+        for choice in axis.choices:
+            if choice.proof and better.choice(axis.slot) is None:
+                contrast = bench.contrast(better, better.choosing(choice), Level.SCREEN)
+                if contrast.other.error is None and not contrast.worse:
+                    return choice
+    return None
 
 
 def _faults(fixed: Variant, axes: Sequence[Axis]) -> list[Fault]:
@@ -196,12 +121,36 @@ def _trials(bench: VariantBench) -> tuple[VariantTrial, ...]:
     level = max(level for level in Level if bench.known(DECLARED, level))
     declared = bench.measure(DECLARED, level)
     contrasts = {variant: bench.contrast(DECLARED, variant, bench.widest(variant)) for variant in bench.tried}
-    adjusted = holm([contrast.p_value for contrast in contrasts.values()]).tolist()
+    by_metric = _adjusted([contrast.difference.p_metric for contrast in contrasts.values()])
+    by_inputs = _adjusted([contrast.difference.p_inputs for contrast in contrasts.values()])
     others = [
-        _trial(variant, contrast, p_value)
-        for (variant, contrast), p_value in zip(contrasts.items(), adjusted, strict=True)
+        _trial(variant, contrast, contrast.difference.p_value(metric, inputs))
+        for (variant, contrast), metric, inputs in zip(contrasts.items(), by_metric, by_inputs, strict=True)
     ]
-    return (_trial(DECLARED, Contrast(declared, declared), 1.0), *others)
+    return (_as_declared(declared), *others)
+
+
+def _adjusted(p_values: Sequence[float | None]) -> list[float]:
+    """Holm's adjustment. A comparison that no test applies to counts as one that shows nothing."""
+    adjusted: list[float] = holm([1.0 if p_value is None else p_value for p_value in p_values]).tolist()
+    return adjusted
+
+
+def _as_declared(evidence: Evidence) -> VariantTrial:
+    """It is not compared with itself."""
+    return VariantTrial(
+        variant=DECLARED.name,
+        factor=DECLARED.factor,
+        run=evidence.run,
+        n=evidence.n,
+        value=evidence.value,
+        interval=evidence.interval,
+        change=None,
+        change_interval=None,
+        p_value=None,
+        steps=0,
+        error=evidence.error,
+    )
 
 
 def _trial(variant: Variant, contrast: Contrast, p_value: float) -> VariantTrial:
@@ -211,11 +160,11 @@ def _trial(variant: Variant, contrast: Contrast, p_value: float) -> VariantTrial
         factor=variant.factor,
         run=evidence.run,
         n=evidence.n,
-        accuracy=evidence.accuracy,
+        value=evidence.value,
         interval=evidence.interval,
-        change=contrast.change,
-        change_interval=contrast.interval if variant != DECLARED else Interval(0.0, 0.0),
-        p_value=p_value,
+        change=None if contrast.base.figure is None or evidence.figure is None else contrast.change,
+        change_interval=contrast.interval,
+        p_value=p_value if contrast.difference.tested else None,
         steps=len(variant.choices),
         error=evidence.error,
     )
@@ -232,76 +181,15 @@ def _sensitivity(bench: VariantBench, axes: Sequence[Axis], final: Variant) -> l
         group = by_factor.setdefault((choice or changed).factor, {own.name if own else declared[changed.slot]: best})
         group[choice.name if choice else declared[changed.slot]] = bench.measure(variant, Level.SCREEN)
     spreads = [_spread(factor, group) for factor, group in by_factor.items()]
-    return sorted(spreads, key=lambda sensitivity: -sensitivity.spread)
+    return sorted((spread for spread in spreads if spread is not None), key=lambda spread: -spread.spread)
 
 
-def _spread(factor: str, group: dict[str, Evidence]) -> Sensitivity:
-    worst = min(group, key=lambda name: group[name].accuracy)
-    best = max(group, key=lambda name: group[name].accuracy)
-    low, high = group[worst].accuracy, group[best].accuracy
-    return Sensitivity(factor, group[best].n, high - low, worst, low, best, high)
-
-
-# --- in words
-
-
-def _sentence(
-    bench: VariantBench,
-    faults: Sequence[Fault],
-    status: Status,
-    confirmation: Confirmation | None,
-    trials: Sequence[VariantTrial],
-    doubled: bool,
-) -> str:
-    """The verdict in one sentence. `faults` are those that cost right answers, which a second softmax does not."""
-    if confirmation is None or not faults:
-        return f"The manifest is wrong: {_DOUBLED}" if doubled else _no_fault(status, trials, confirmation)
-    what = " and ".join(f"{fault.factor} {fault.correct} instead of {fault.declared}" for fault in faults)
-    fresh = " that the search did not use" if confirmation.fresh else ""
-    tests = "" if confirmation.fresh else f", adjusted for {len(trials) - 1} variants"
-    words = "wrong" if status is Status.WRONG else "not the best"
-    error = bench.measure(DECLARED, Level.SCREEN).error
-    return (
-        f"The manifest is {words}: with {what}, "
-        f"top-1 rises from {100 * confirmation.before:.1f} % to {100 * confirmation.after:.1f} % "
-        f"({confirmation.n:,} images{fresh}, exact McNemar p {_p(confirmation.p_value)}{tests})."
-        + (f" Besides, {_DOUBLED}" if doubled else "")
-        + (f" As declared it cannot be evaluated at all: {error}" if error else "")
-    )
-
-
-_DOUBLED: Final = (
-    "it declares logits, but the outputs are probabilities already, so that softmax is applied twice; top-1 does not "
-    "suffer, every probability does."
-)
-
-
-def _no_fault(status: Status, trials: Sequence[VariantTrial], confirmation: Confirmation | None) -> str:
-    declared, *others = trials
-    text = f"The manifest is right: none of {len(others)} variants is better than it by more than noise"
-    if status is Status.UNDECIDED:
-        text = (
-            f"Undecided: {declared.n:,} images are too few to distinguish a variant that is "
-            f"{100 * WORTH_SEEING:.0f} points better from noise, "
-            f"{len(others)} variants being tried; {2 * MIN_HELD_OUT} are enough"
-        )
-    if confirmation is not None:
-        change = confirmation.after - confirmation.before
-        low, high = (100 * end for end in confirmation.change_interval)
-        return (
-            f"{text} (top-1 {100 * confirmation.before:.1f} %; the one that looked best while searching is "
-            f"{100 * change:+.1f} points [{low:+.1f}, {high:+.1f}] on {confirmation.n:,} other images)."
-        )
-    seen = [trial for trial in others if trial.n == declared.n and trial.error is None]
-    best = max(seen, key=lambda trial: trial.change, default=None)
-    if best is None:
-        return f"{text}."
-    low, high = (100 * end for end in best.change_interval)
-    return (
-        f"{text} (top-1 {100 * declared.accuracy:.1f} % on {declared.n:,} images; the best other, {best.variant}, "
-        f"is {100 * best.change:+.1f} points [{low:+.1f}, {high:+.1f}], p {_p(best.p_value)} adjusted for all)."
-    )
-
-
-def _p(value: float) -> str:
-    return "< 1e-9" if value < 1e-9 else f"= {value:.2g}"
+def _spread(factor: str, group: dict[str, Evidence]) -> Sensitivity | None:
+    """None where fewer than two of them have a figure."""
+    judged = {name: evidence for name, evidence in group.items() if evidence.figure is not None}
+    if len(judged) < 2:
+        return None
+    worst = min(judged, key=lambda name: judged[name].rank)
+    best = max(judged, key=lambda name: judged[name].rank)
+    low, high = (judged[name].value or 0.0 for name in (worst, best))
+    return Sensitivity(factor, judged[best].n, abs(high - low), worst, low, best, high)

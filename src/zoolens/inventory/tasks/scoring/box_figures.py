@@ -76,6 +76,18 @@ class BoxAccumulator:
             classes.append(precision[..., 0].mean(axis=(1, 2)))
         return np.concatenate(figures), np.concatenate(classes)
 
+    def average_precision(self, weights: NDArray[np.int64]) -> Floats:
+        """AP alone, of boxes of all sizes, for several weights at once: an eighth of the time of all twelve figures."""
+        counts = weights.astype(np.float64) @ self._truths[:, 0]
+        sums = np.zeros(len(weights))
+        for label, pool in enumerate(self._pools):
+            known = np.flatnonzero(counts[:, label])
+            # Without a detection that is matched somewhere it is 0.
+            if len(known) and len(pool.events[0].image):
+                sums[known] += precisions(pool, 0, weights[known], counts[known, label]).mean(axis=(1, 2))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(sums / np.count_nonzero(counts, axis=1))
+
     def _curves(self, times: Integers) -> tuple[Floats, Floats]:
         # Products of whole numbers are exact in float64, and much quicker there.
         counts = np.tensordot(times.astype(np.float64), self._truths, axes=1)

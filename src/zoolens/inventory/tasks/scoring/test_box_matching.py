@@ -141,6 +141,7 @@ def test_many_resamples_at_once_are_each_of_them_alone_bit_for_bit(seed):
     figures, classes = accumulator.resampled(weights)
     np.testing.assert_array_equal(figures, alone)
     assert accumulator.resampled(weights[:0])[0].shape == (0, 12)
+    np.testing.assert_allclose(accumulator.average_precision(weights), figures[:, 0], rtol=1e-13)
     # The AP of all is the mean over the classes that have true boxes.
     known = ~np.isnan(classes).all(axis=1)
     np.testing.assert_allclose(np.nanmean(classes[known], axis=1), figures[known, 0], rtol=1e-12)

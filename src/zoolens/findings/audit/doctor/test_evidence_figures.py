@@ -1,0 +1,96 @@
+"""Figures that are no share of right answers: which changes count as better, and how often chance alone does."""
+
+import numpy as np
+import pytest
+
+from zoolens.base.statistics.significance import sign_flip
+from zoolens.findings.audit.doctor.evidence import Contrast, Evidence, failed, rules_out_better
+from zoolens.findings.audit.doctor.evidence_figures import (
+    RESAMPLING,
+    SIGN_FLIPS,
+    Difference,
+    JudgedAnswers,
+    difference,
+)
+from zoolens.inventory.tasks.ragged import Ragged
+from zoolens.inventory.tasks.task import TRUTH_KNOWN, Answers, task_named
+
+TRUE = "one two three four"
+
+
+def answered(right):
+    """Answers to questions, each right or wrong: the main metric is the mean F1, whose value is the share of them."""
+    texts = np.array([TRUE if one else "nothing" for one in right], object)
+    truths = {"texts": Ragged.of([np.array([TRUE], object)] * len(right), object)}
+    known = {TRUTH_KNOWN: np.ones(len(right), np.int8)}
+    answers = Answers("answers", "question-answering", {"answer": texts}, truths={**truths, **known})
+    return JudgedAnswers(answers, np.full(len(right), -1, np.int32))
+
+
+def evidence(right):
+    figure = answered(right)
+    return Evidence("run", np.arange(len(right)).astype(str), figure, figure.scores)
+
+
+def shares(better, worse, equal):
+    """Two variants: one is better on some inputs and worse on others."""
+    return evidence([0] * better + [1] * worse + [1] * equal), evidence([1] * better + [0] * worse + [1] * equal)
+
+
+def test_the_main_metric_is_climbed_and_both_tests_are_made():
+    contrast = Contrast(*shares(better=12, worse=2, equal=36))
+    assert contrast.change == pytest.approx(0.2)
+    assert contrast.interval.contains(0.2)
+    assert contrast.difference.test == f"{SIGN_FLIPS} and {RESAMPLING}"
+    assert contrast.better
+    assert not Contrast(*shares(better=3, worse=2, equal=45)).better
+    assert Contrast(*shares(better=2, worse=12, equal=36)).worse
+
+
+def test_few_inputs_have_no_interval_and_still_an_exact_test():
+    contrast = Contrast(evidence([0] * 10), evidence([1] * 10))
+    assert contrast.interval is None
+    assert contrast.p_value == sign_flip(np.ones(10))[0]
+    assert contrast.better
+
+
+def test_what_is_adjusted_for_many_variants_must_be_seen_in_the_metric_too():
+    clear = Difference(0.2, p_metric=0.002, p_inputs=0.00005)
+    assert clear.adjusted(60) == pytest.approx(2 * 60 * 0.00005)
+    # Of the metric alone, sixty variants would leave nothing of it.
+    assert Difference(0.2, p_metric=0.002).adjusted(60) == pytest.approx(0.12)
+    # Scores of inputs see a threshold that the metric does not: without the metric they prove nothing.
+    assert Difference(0.001, p_metric=0.6, p_inputs=0.00005).adjusted(60) == 1.0
+    assert Difference(0.2, p_inputs=0.0005).adjusted(60) == pytest.approx(0.03)
+    assert Difference(0.2).adjusted(1) == 1.0
+    assert not Difference(0.2).tested
+
+
+@pytest.mark.parametrize(
+    ("n", "pairs", "most"), [(30, 60, 7), pytest.param(60, 500, 37, marks=pytest.mark.slow)], ids=["quick", "slow"]
+)
+def test_variants_that_are_equally_good_are_seldom_called_better(n, pairs, most):
+    """At most 5 % of pairs. `most`: what a true 5 % exceeds in one of a hundred cases."""
+    random = np.random.default_rng(n)
+    called = 0
+    for _ in range(pairs):
+        first, second = (random.random((2, n)) < 0.6).tolist()
+        called += difference(answered(first), answered(second)).p_value() < 0.05
+    assert called <= most
+
+
+def test_a_variant_that_may_be_much_better_is_not_ruled_out():
+    assert rules_out_better([Contrast(*shares(better=1, worse=20, equal=79))])
+    assert not rules_out_better([Contrast(*shares(better=6, worse=4, equal=40))])
+    # Nothing is better than all there is.
+    assert rules_out_better([Contrast(evidence([1] * 5), evidence([1, 1, 0, 1, 1]))])
+    assert not rules_out_better([Contrast(evidence([0] * 5), evidence([0] * 4 + [1]))])
+
+
+def test_against_a_manifest_that_cannot_run_scores_decide():
+    broken = failed(None, np.arange(20).astype(str), task_named("question-answering"), "It broke.")
+    contrast = Contrast(broken, evidence([1] * 20))
+    assert contrast.better
+    assert not Contrast(broken, evidence([0] * 20)).better
+    assert not Contrast(evidence([1] * 20), broken).better
+    assert Contrast(evidence([1] * 20), broken).gain < 0

@@ -1,0 +1,95 @@
+"""The verdict of an examination in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zoolens.findings.audit.doctor.bench import MIN_HELD_OUT
+from zoolens.findings.audit.doctor.diagnosis import Confirmation, Fault, Status, VariantTrial
+from zoolens.findings.audit.doctor.evidence import WORTH_SEEING
+from zoolens.findings.audit.doctor.figure_words import FigureWords
+from zoolens.inventory.tasks.judgement import Metric
+
+
+@dataclass(frozen=True)
+class VerdictWords:
+    """What the sentence is made of. `exact`: answers are right or wrong, so that their number says what it can show."""
+
+    metric: Metric
+    noun: str  # what inputs are called
+    status: Status
+    confirmation: Confirmation | None
+    trials: Sequence[VariantTrial]  # the declared one first
+    exact: bool
+
+    @property
+    def figures(self) -> FigureWords:
+        return FigureWords(self.metric.name, self.metric.unit)
+
+    def sentence(self, faults: Sequence[Fault], proof: str | None, error: str | None) -> str:
+        """`faults`: those that cost figures; `proof`: what is wrong besides, which costs none; `error`: why the
+        manifest cannot be evaluated as declared."""
+        confirmed = self.confirmation
+        if confirmed is None or not faults:
+            return f"The manifest is wrong: {proof}" if proof else self._no_fault()
+        what = " and ".join(f"{fault.factor} {fault.correct} instead of {fault.declared}" for fault in faults)
+        fresh = " that the search did not use" if confirmed.fresh else ""
+        tests = "" if confirmed.fresh else f", adjusted for {len(self.trials) - 1} variants"
+        words = "wrong" if self.status is Status.WRONG else "not the best"
+        return (
+            f"The manifest is {words}: with {what}, {self._change(confirmed)} "
+            f"({confirmed.n:,} {self.noun}{fresh}, {confirmed.test} p {_p(confirmed.p_value)}{tests})."
+            + (f" Besides, {proof}" if proof else "")
+            + (f" As declared it cannot be evaluated at all: {error}" if error else "")
+        )
+
+    def _change(self, confirmed: Confirmation) -> str:
+        figures = self.figures
+        if confirmed.before is None:
+            return f"{figures.name} is {figures.value(confirmed.after)}"
+        moves = "falls" if self.metric.lower_is_better else "rises"
+        return f"{figures.name} {moves} from {figures.value(confirmed.before)} to {figures.value(confirmed.after)}"
+
+    def _no_fault(self) -> str:
+        figures, declared, others = self.figures, self.trials[0], self.trials[1:]
+        text = f"The manifest is right: none of {len(others)} variants is better than it by more than noise"
+        if self.status is Status.UNDECIDED:
+            text = self._undecided(declared, len(others))
+        if self.confirmation is not None:
+            confirmed = self.confirmation
+            return (
+                f"{text} ({figures.name} {figures.value(confirmed.before)}; the one that looked best while searching "
+                f"is {figures.change(confirmed.change, confirmed.change_interval)} on {confirmed.n:,} other "
+                f"{self.noun})."
+            )
+        seen = [trial for trial in others if trial.n == declared.n and trial.change is not None and not trial.error]
+        sign = -1 if self.metric.lower_is_better else 1
+        best = max(seen, key=lambda trial: sign * (trial.change or 0.0), default=None)
+        if best is None:
+            return f"{text}."
+        p_value = "not known" if best.p_value is None else f"p {_p(best.p_value)} adjusted for all"
+        return (
+            f"{text} ({figures.name} {figures.value(declared.value)} on {declared.n:,} {self.noun}; the best other, "
+            f"{best.variant}, is {figures.change(best.change, best.change_interval)}, {p_value})."
+        )
+
+    def _undecided(self, declared: VariantTrial, others: int) -> str:
+        if self.exact:
+            return (
+                f"Undecided: {declared.n:,} {self.noun} are too few to distinguish a variant that is "
+                f"{100 * WORTH_SEEING:.0f} points better from noise, "
+                f"{others} variants being tried; {2 * MIN_HELD_OUT} are enough"
+            )
+        return (
+            f"Undecided: none of {others} variants is better by more than noise, but {declared.n:,} {self.noun} do not "
+            f"rule out that one of them is {100 * WORTH_SEEING:.0f} {self._unit} better; more {self.noun} tell"
+        )
+
+    @property
+    def _unit(self) -> str:
+        return "points" if self.figures.value(0.0).endswith("%") else "%"
+
+
+def _p(value: float) -> str:
+    return "< 1e-9" if value < 1e-9 else f"= {value:.2g}"
