@@ -109,7 +109,7 @@ def from_predictions(run: str, predictions: Predictions) -> Evidence:
 
 
 def _log_score(probability: NDArray[np.float32]) -> NDArray[np.float64] | None:
-    """Of the true class; None where probabilities were not kept."""
+    """The logarithm of the probability of each true class; None where probabilities were not kept."""
     if np.isnan(probability).any():
         return None
     return np.log(np.maximum(probability.astype(np.float64), _FLOOR))

@@ -82,11 +82,15 @@ class Difference:
             return 1.0 if by_metric is None else min(1.0, by_metric)
         if self.p_metric is None or by_metric is None:
             return min(1.0, by_inputs)
-        # Of two tests the better one counts, which is one of two chances to err.
+        if metric is None and inputs is None:
+            return self.p_metric
+        # Of two adjusted tests the better one counts: two chances to err.
         return min(1.0, 2 * min(by_metric, max(by_inputs, self.p_metric)))
 
     def adjusted(self, tests: int) -> float:
         """The p-value as one of many comparisons (Bonferroni)."""
+        if tests == 1:
+            return self.p_value()
         metric, inputs = (None if p is None else min(1.0, tests * p) for p in (self.p_metric, self.p_inputs))
         return self.p_value(metric, inputs)
 

@@ -24,8 +24,8 @@ class RememberedAnswers:
     def begin_predict(
         self, session: Session, which: Hashable, batches: Sequence[Mapping[str, Tensor]]
     ) -> Callable[[], list[Tensors]]:
-        """As `Session.begin_predict`; only batches that were not answered before are run. `which`: tells sessions apart
-        that answer the same batch otherwise."""
+        """Hand over batches to a session, except those that were answered before; what is given back waits for all.
+        `which`: tells sessions apart that answer the same batch otherwise."""
         keys = [_key(which, feeds) for feeds in batches]
         new = [place for place, key in enumerate(keys) if key not in self._known]
         wait = session.begin_predict([batches[place] for place in new]) if new else list
