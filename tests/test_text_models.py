@@ -13,6 +13,7 @@ from zoolens.findings.comparisons.compare import compare
 from zoolens.findings.comparisons.compatibility import compatible
 from zoolens.findings.measure.answers import run_predictions
 from zoolens.findings.measure.evaluate import evaluate
+from zoolens.findings.measure.run_data import judged_figure
 from zoolens.inventory.tasks.scoring.rank_correlation import pair_numbers, spearman
 from zoolens.inventory.tasks.vectors import cosine
 from zoolens.testing.text_models import (
@@ -116,6 +117,25 @@ def test_vectors_of_pairs_are_judged_by_how_alike_their_texts_are(tmp_path, stor
     assert compare(ways[0].run.id, ways[1].run.id, store=store).vectors[0].agreement == 1.0
     said = evaluated(write_classifier(tmp_path), data, store).errors[0]
     assert "The sample is a pair of texts, but the model takes one text" in said
+
+
+def test_vectors_are_judged_by_the_documents_that_they_find(tmp_path, store):
+    folder = tmp_path / "search"
+    (folder / "qrels").mkdir(parents=True)
+    documents = {"d1": "boat", "d2": "good film", "d3": "not bad"}
+    lines = [json.dumps({"_id": name, "text": text}) for name, text in documents.items()]
+    (folder / "corpus.jsonl").write_text("\n".join(lines))
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "ship"}\n{"_id": "q2", "text": "film"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\n")
+    outcome = evaluated(write_embedder(tmp_path, steps=("mean",), padding="none"), f"beir:{folder}", store)
+    assert outcome.errors == ()
+    (found,) = store.observations(outcome.run.id, metric="ndcg_at_10")
+    vectors = run_predictions(store, outcome.run).main.columns["vector"]
+    ranks = [(cosine(vectors[:3], vectors[[query] * 3]) > cosine(vectors[[own]], vectors[[query]])).sum() + 1
+             for query, own in ((3, 0), (4, 1))]  # fmt: skip
+    assert found.value == pytest.approx(np.mean([1 / np.log2(rank + 1) for rank in ranks]))
+    assert "2 queries, 3 documents" in " ".join(outcome.notes)
+    assert judged_figure(store.run(outcome.run.id), store.observations(outcome.run.id)).startswith("ndcg_at_10 ")
 
 
 def test_pairs_that_a_model_takes_together_and_numbers_that_judge_it(tmp_path, store):

@@ -304,6 +304,23 @@ def test_intervals_and_p_values_of_a_difference_of_errors_hold(kind, n, samples)
     assert np.mean(rejected) <= 1 - least(samples)
 
 
+def searches(n, level, random):
+    """nDCG of queries, which are every fifth input; the others are documents, which count for nothing."""
+    is_query = np.arange(n) % 5 == 0
+    found = random.beta(1.5 * level, 1.5 * (1 - level), n)
+    return np.stack([np.where(is_query, found, 0), is_query], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("level", "n", "samples"),
+    simulated([(0.4, 200)], [(level, n) for level in (0.1, 0.4, 0.9) for n in (150, 500, 1500)]),
+)
+def test_intervals_of_a_mean_over_queries_cover_where_most_inputs_are_documents(level, n, samples):
+    covered, given = coverage(lambda n, random: of_sums(searches(n, level, random), error_rate), level, n, samples)
+    assert covered >= least(given * samples)
+    assert given > 0.95
+
+
 # --- two models on the same inputs
 
 

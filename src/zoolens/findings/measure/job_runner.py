@@ -221,7 +221,7 @@ class _Stages:
         task = task_named(context.job.manifest.task)
         if plan.accuracy and answers and context.dataset.labelled and task.discrete:
             self._judge_predictions()
-        elif plan.accuracy and answers and task.truth is not None and context.dataset.says(task.truth):
+        elif plan.accuracy and answers and task.judged_by(context.dataset.truth_kind):
             if plan.task_metrics:
                 self._stage(Stage.METRIC.of(TASK_METRICS), lambda: measure_task(context))
             run = context.store.run(context.run.id)

@@ -21,7 +21,7 @@ from zoolens.inventory.datasets.truth import WORDS as TRUTH_WORDS
 from zoolens.inventory.manifests.guesses import guesses_in
 from zoolens.inventory.preprocess.classlookup import assumed_order, unnamed_classes
 from zoolens.inventory.preprocess.outputs import labels_of, remaining_columns
-from zoolens.inventory.tasks.task import task_named
+from zoolens.inventory.tasks.task import Task, task_named
 
 ENOUGH_TO_TELL: Final = 20  # inputs for each output of a model, with which all of its classes would be among the labels
 UNKNOWN_SHARE: Final = 0.2  # of all tokens, above which it is said
@@ -34,7 +34,7 @@ def guesses_of(context: Context, run: Run) -> Iterator[str]:
     if output is None:
         return
     task = task_named(output.task)
-    known = dataset.labelled if task.truth is None else dataset.truth_kind == task.truth
+    known = dataset.labelled if task.truth is None else task.judged_by(dataset.truth_kind)
     if not (task.judged or task.truth) or not known:
         return  # there is no figure that judges answers
     yield from guesses_in(manifest.attributes)
@@ -69,7 +69,7 @@ def _said_of_accuracy(context: Context, run: Run) -> Iterator[str]:
     name = context.job.manifest.task
     task = task_named(name)
     if task.truth is not None:
-        yield from _said_of_truths(context, run, task.truth)
+        yield from _said_of_truths(context, run, task)
         return
     if not task.judged:
         yield f"its answers are not classes (task: {name}): no accuracy, but `compare` and `equiv` compare them"
@@ -88,14 +88,14 @@ def _said_of_accuracy(context: Context, run: Run) -> Iterator[str]:
         yield f"metrics of classes ({metrics}) are not computed for the task {name}, whose own score is"
 
 
-def _said_of_truths(context: Context, run: Run, kind: str) -> Iterator[str]:
+def _said_of_truths(context: Context, run: Run, task: Task) -> Iterator[str]:
     """Notes on a task that is judged by truths of its own kind."""
     dataset, output = context.dataset, context.job.manifest.outputs[0]
-    if not dataset.says(kind):
+    if not task.judged_by(dataset.truth_kind):
         given = f", but {TRUTH_WORDS[dataset.truth_kind]}" if dataset.truth_kind else ""
         yield (
-            f"the dataset has no {TRUTH_WORDS[kind]} that could judge the task {output.task}{given}: `compare` and "
-            "`equiv` compare models on it"
+            f"the dataset has no {TRUTH_WORDS[task.truth or '']} that could judge the task {output.task}{given}: "
+            "`compare` and `equiv` compare models on it"
         )
         return
     yield from run.resolved.get(NOTES) or ()

@@ -188,8 +188,7 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
 
 def _truths(context: Context, indices: Sequence[NDArray[np.int64]]) -> list[Truth | None] | None:
     """What the dataset says is right of these inputs; None: nothing of the kind that judges the main output."""
-    kind = task_named(context.subject().outputs[0].task).truth
-    if kind is None or not context.dataset.says(kind):
+    if not task_named(context.subject().outputs[0].task).judged_by(context.dataset.truth_kind):
         return None
     return [context.dataset.truth(int(index)) for index in np.concatenate(indices)]
 

@@ -14,6 +14,7 @@ from zoolens.findings.measure.class_order import judged_right
 from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
 
 ACCURACY: Final = "top1"
+MAIN_METRIC: Final = "main_metric"  # in run.resolved: of answers that are judged in another way than usual for the task
 SCORE: Final = "score"  # how right the answers are on average, input by input
 
 
@@ -37,6 +38,8 @@ def purpose(run: Run) -> str:
 
 def main_metric(run: Run) -> str:
     """The metric that says how good the answers of a run are: top-1 of classes, AP of boxes."""
+    if MAIN_METRIC in run.resolved:
+        return str(run.resolved[MAIN_METRIC])
     outputs = run.resolved.get("outputs") or run.model.manifest.get("outputs") or [{}]
     try:
         metric = task_named(outputs[0].get("task") or DEFAULT_TASK).metric

@@ -15,6 +15,7 @@ from zoolens.base.store.records import Observation
 from zoolens.base.store.scopes import class_scope
 from zoolens.findings.measure.answers import run_predictions
 from zoolens.findings.measure.predictions import Predictions
+from zoolens.findings.measure.run_data import MAIN_METRIC
 from zoolens.findings.measure.stages import Context
 from zoolens.inventory.tasks.judgement import ClassFigures, Judgement, Metric
 from zoolens.inventory.tasks.task import taken_answers, task_named
@@ -37,6 +38,8 @@ def measure_task(context: Context) -> list[Observation]:
         context.store.set_resolved(run.id, {NOTES: notes})
     if judged is None:
         return []
+    if context.dataset.truth_kind in task_named(predictions.main.task).other_truths:
+        context.store.set_resolved(run.id, {MAIN_METRIC: judged.main.name})
     of_classes = () if judged.by_class is None else _observed_of_classes(judged.by_class, predictions)
     return [*_observed(judged, int(predictions.known.sum())), *of_classes, *_mean_score(predictions)]
 

@@ -23,6 +23,7 @@ BUILT_IN: Final = {
     "masks": "zoolens.inventory.datasets.mask_folder:open_mask_folder",
     "voc": "zoolens.inventory.datasets.voc:open_voc",
     "tagged": "zoolens.inventory.datasets.tagged:open_tagged",
+    "beir": "zoolens.inventory.datasets.beir:open_beir",
     "squad": "zoolens.inventory.datasets.squad:open_squad",
     "yolo": "zoolens.inventory.datasets.yolo:open_yolo",
     "saved": "zoolens.inventory.datasets.saved:open_saved",

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlencode
 from zoolens.base import plugins
 from zoolens.base.errors import DatasetError
 from zoolens.base.safety.untrusted import open_regular
+from zoolens.inventory.datasets.beir import CORPUS, QUERIES
 from zoolens.inventory.datasets.cifar10 import RECORD
 from zoolens.inventory.datasets.dataset import Dataset, OpenedAs
 from zoolens.inventory.datasets.idx import find_idx_images
@@ -178,7 +179,7 @@ def _kind_of_folder(folder: Path) -> str | None:
     if LABELS in names:
         sounds = next(images_under(folder), None) is None and next(sounds_under(folder), None) is not None
         return "sounds" if sounds else "imagefolder"
-    if (kind := _kind_with_boxes(folder, names)) is not None:
+    if (kind := _kind_by_annotations(folder, names)) is not None:
         return kind
     if all((folder / name).is_dir() for name in (IMAGES, MASKS)):
         return "masks"
@@ -199,8 +200,10 @@ def _kind_of_folder(folder: Path) -> str | None:
     return "parquet" if next(folder.rglob("*.parquet"), None) else None
 
 
-def _kind_with_boxes(folder: Path, names: Sequence[str]) -> str | None:
-    """Folders of images with boxes, which their sub-folders alone would make folders of classes."""
+def _kind_by_annotations(folder: Path, names: Sequence[str]) -> str | None:
+    """Folders with files of annotations, which their sub-folders alone would make folders of classes."""
+    if {CORPUS, QUERIES} <= set(names):
+        return "beir"
     if "_annotations.coco.json" in names or any((folder / "annotations").glob("instances_*.json")):
         return "coco"
     if "Annotations" in names and any(name in names for name in ("JPEGImages", "ImageSets")):

@@ -8,6 +8,8 @@ A truth has a kind, and arrays by name. The kinds and their arrays:
 - `labels`: `present` (classes, int8: 1 the label applies, 0 it does not, −1 nobody said).
 - `value`: `value` (numbers of one answer, float64).
 - `similarity`: `similarity` (one number, float64: how alike the two texts of a pair are, on any scale).
+- `relevance`: `own` (one str: what others call the sample as a document; empty: it is a query), `documents` (str: those
+  that were judged for this query) and `gains` (float64: how relevant each is, at least 0); none for a document.
 - `tags`: `tags` (words, str: one tag such as B-PER or O for each word of the sample).
 - `spans`: `texts` (answers, str: every answer that counts as right; none means that there is no answer).
 - `text`: `text` (one str).
@@ -31,6 +33,7 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "labels": {"present": "i"},
     "value": {"value": "f"},
     "similarity": {"similarity": "f"},
+    "relevance": {"own": "U", "documents": "U", "gains": "f"},
     "tags": {"tags": "U"},
     "spans": {"texts": "U"},
     "text": {"text": "U"},
@@ -43,6 +46,7 @@ WORDS: Final[Mapping[str, str]] = {
     "labels": "several labels of one input",
     "value": "values",
     "similarity": "similarities of pairs",
+    "relevance": "relevance of documents for queries",
     "tags": "tags of words",
     "spans": "answers in words",
     "text": "texts",

@@ -97,6 +97,7 @@ class Task(ABC):
     # Answers are places in the sample (boxes, masks): its reader is given the `Framing` of each image.
     located: ClassVar[bool] = False
     truth: ClassVar[str | None] = None  # kind of truth that judges answers (see `datasets/truth.py`); None: a class
+    other_truths: ClassVar[frozenset[str]] = frozenset()  # further kinds that judge answers, with metrics of their own
     ragged: ClassVar[frozenset[str]] = frozenset()  # columns, and columns of truths, whose rows differ in length
 
     @abstractmethod
@@ -112,6 +113,10 @@ class Task(ABC):
     def reader(self, setup: OutputSetup) -> Reader:
         """How the tensors of an output are read; only of a task with roles."""
         raise NotImplementedError(f"the task {self.name} has roles, but no reader")
+
+    def judged_by(self, kind: str | None) -> bool:
+        """Whether truths of this kind say how good answers are; None: a dataset has classes at most."""
+        return kind is not None and (kind == self.truth or kind in self.other_truths)
 
     def truth_columns(self) -> Mapping[str, pa.DataType]:
         """The columns that a truth is kept in beside `TRUTH_KNOWN`."""

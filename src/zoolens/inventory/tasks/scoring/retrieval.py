@@ -19,8 +19,9 @@ from zoolens.inventory.tasks.scoring.score import Floats, MeanScore, Score, chec
 NO_RELEVANT: Final = "No document is relevant to the query."
 
 
-def query_ndcg(scores: NDArray[np.floating], relevance: NDArray[np.floating], k: int) -> Score:
-    """nDCG@k of one query. `relevance`: of each document, at least 0; 0 says that it is not relevant."""
+def query_ndcg(scores: NDArray[np.floating], relevance: NDArray[np.floating], k: int, unfound: ArrayLike = ()) -> Score:
+    """nDCG@k of one query. `relevance`: of each document, at least 0; 0 says that it is not relevant. `unfound`: the
+    relevance of documents that cannot be found because nobody ranked them; the ideal has them, as in trec_eval."""
     if scores.ndim != 1 or scores.shape != relevance.shape:
         raise ZoolensError(
             f"Scores and relevance must be rows of one length; got {scores.shape} and {relevance.shape}."
@@ -28,15 +29,17 @@ def query_ndcg(scores: NDArray[np.floating], relevance: NDArray[np.floating], k:
     if k < 1:
         raise ZoolensError(f"nDCG needs a k of at least 1; got {k}.")
     gains = relevance.astype(np.float64)
-    if not (np.isfinite(gains) & (gains >= 0)).all():
+    every = np.concatenate([gains, np.asarray(unfound, np.float64)])
+    if not (np.isfinite(every) & (every >= 0)).all():
         raise ZoolensError("The relevance of a document must be a number of at least 0.")
     if np.isnan(scores).any():
         return undefined("A document's score is NaN.")
-    if not gains.any():
+    if not every.any():
         return undefined(NO_RELEVANT)
-    discounts = np.where(np.arange(len(gains)) < k, 1 / np.log2(np.arange(len(gains)) + 2), 0)
-    ideal = float(np.sort(gains)[::-1] @ discounts)
-    return Score(_tied_gain(scores, gains, discounts) / ideal)
+    discounts = np.where(np.arange(len(every)) < k, 1 / np.log2(np.arange(len(every)) + 2), 0)
+    ideal = float(np.sort(every)[::-1] @ discounts)
+    found = _tied_gain(scores, gains, discounts[: len(gains)]) if len(gains) else 0.0
+    return Score(found / ideal)
 
 
 def _tied_gain(scores: NDArray[np.floating], gains: Floats, discounts: Floats) -> float:
