@@ -40,10 +40,21 @@ class ClosedSession(Session):
 
 
 class MeasuredClasses(NoInputs):
-    """What is left to know of a dataset that a model was measured on: its name and the names of its classes."""
+    """What is left to know of a dataset that a model was measured on: its name and the names of its classes.
+
+    It has one sample without content, which says that samples are single arrays, not records of several."""
 
     def __init__(self, name: str, classes: tuple[str, ...] | None) -> None:
         self.name, self.classes = name, classes
+
+    def __len__(self) -> int:
+        return 1
+
+    def read(self, index: int) -> Sample:
+        return Sample("0", np.zeros(0, np.uint8), UNLABELLED)
+
+    def labels(self) -> NDArray[np.int64]:
+        return np.array([UNLABELLED])
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.catalog.names import FILE_ZOO
 from zoolens.inventory.catalog.sessions import RunOptions
 from zoolens.inventory.manifests.schema import Input, Output
+from zoolens.inventory.manifests.schema_inputs import GIVEN
 from zoolens.inventory.preprocess.classes import class_mismatch, translation
 from zoolens.inventory.preprocess.outputs import build_scores, labels_of
 from zoolens.inventory.runtimes.outputs.noise_probe import made_up_feeds
@@ -106,15 +107,14 @@ def examine(run: Run, progress: Progress) -> Candidate:
     if job.model.fingerprint != run.key.model:
         raise ZoolensError("its files or its manifest are not those that were measured.")
     manifest = job.manifest
-    if len(manifest.inputs) != 1:
-        raise ZoolensError(f"it takes {len(manifest.inputs)} inputs, and services take one.")
-    sampled = manifest.takes_text or manifest.takes_sound
+    taking = [spec for spec in manifest.inputs if spec.modality not in GIVEN]
+    if len(taking) != 1:
+        raise ZoolensError(f"it takes {len(taking)} inputs, and services take one.")
     with job.open_isolated() as session:
-        if len(session.inputs) != 1 and not sampled:
-            raise ZoolensError(f"it takes {len(session.inputs)} inputs, and services take one.")
-        if sampled or not answers_classes(task_named(manifest.task)):
-            return _examined_by_reading(name, job, run, session)
-        return _examined_classifier(name, job, run, session)
+        plain = len(session.inputs) == 1 and taking[0].modality in ("image", "array")
+        if plain and answers_classes(task_named(manifest.task)):
+            return _examined_classifier(name, job, run, session)
+        return _examined_by_reading(name, job, run, session)
 
 
 def _examined_classifier(name: str, job: Job, run: Run, session: Session) -> Candidate:
@@ -147,6 +147,8 @@ def _examined_by_reading(name: str, job: Job, run: Run, session: Session) -> Can
         raise ZoolensError("it answers a sound window by window, and services make one call for a request.")
     reading = MeasuredReading(job, ClosedSession(session), MeasuredClasses(run.dataset.name, data_classes(run)))
     subject = reading.subject
+    if not subject.outputs:
+        raise ZoolensError(f"it takes {len(session.inputs)} inputs, and services take one.")
     if subject.fixed_batch not in (None, 1):
         raise ZoolensError(f"it takes batches of {subject.fixed_batch} only, and requests have any number of inputs.")
     example = _example(reading, session)
@@ -162,7 +164,7 @@ def _example(reading: MeasuredReading, session: Session) -> Example:
     spec = reading.job.manifest.inputs[0]
     memos: tuple[RowMemo, ...] = (RowMemo(),)
     if spec.modality == "array":
-        feeds = made_up_feeds([as_declared(session.inputs[0], spec)], 1)
+        feeds = made_up_feeds([as_declared(reading.subject.input, spec)], 1)
     else:
         sent = next(sent for sent, modality in MODALITY.items() if modality == spec.modality)
         samples = sample_decoder(sent, spec, reading.task)(made_up_sample(sent, spec))

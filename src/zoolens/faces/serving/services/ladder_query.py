@@ -35,7 +35,7 @@ from zoolens.faces.serving.services.named_models import CannotServe, NamedModels
 from zoolens.faces.serving.services.rung_adapters import adapter_between, service_inputs, service_outputs
 from zoolens.faces.serving.services.rung_costs import compare_costs
 from zoolens.faces.serving.services.rung_maker import Examined, RungMaker, ServableRung, as_reason
-from zoolens.faces.serving.services.service_ladder import ServiceLadder
+from zoolens.faces.serving.services.service_ladder import SIMILARITY, ServiceLadder
 from zoolens.faces.serving.services.tier_bounds import TierBounds
 from zoolens.findings.index.tables.rows import Row
 from zoolens.findings.measure.latency import LatencySettings
@@ -110,7 +110,7 @@ class LadderBuilder:
             dataset=answer.dataset,
             probes=answer.n,
             confidence=bounds.level,
-            agreement_name=answer.plan.view.equivalence_name,
+            agreement_name=SIMILARITY if answer.plan.view.searched_by_distance else answer.plan.view.equivalence_name,
             quality_unit=answer.plan.view.units.get(answer.plan.view.quality, ""),
             query=answer.query,
             excluded=tuple(left_out),

@@ -71,7 +71,11 @@ def adapter_between(service: Service, reference: Candidate, candidate: Candidate
     (given,) = service_inputs(service, reference)
     if candidate.reading is not None and service.input != "tensor":
         feed = _sample_feed(service.input, candidate, candidate.reading)
-        return RungAdapter(given.name, feed, read, joins=not candidate.job.manifest.takes_text)
+        # Texts are filled up to the longest of a batch, and constants are fed once.
+        alone = candidate.job.manifest.takes_text or len(candidate.reading.session.inputs) > 1
+        return RungAdapter(given.name, feed, read, joins=not alone)
+    if candidate.reading is not None and len(candidate.reading.session.inputs) > 1:
+        raise ZoolensError(f"it takes {len(candidate.reading.session.inputs)} inputs, and tensors are sent for one.")
     into = _input_conversion(service, reference, candidate)
     memos = candidate.columns is None
     quick = into is None and not memos

@@ -17,6 +17,7 @@ from zoolens.faces.serving.services.candidates import Candidate, quality_name
 from zoolens.faces.serving.services.definition import Service
 
 EQUAL: Final = "equal answers"
+SIMILARITY: Final = "mean similarity of the vectors (1 minus their relative distance)"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from zoolens.base.protocol.messages import InferRequest, RequestedOutput
 from zoolens.base.store.store import open_store
 from zoolens.faces.serving.plane.data_plane import open_plane
 from zoolens.faces.serving.services.definition import Service
-from zoolens.faces.serving.services.events import sessions
+from zoolens.faces.serving.services.events import EventKind, sessions
 from zoolens.faces.serving.services.hosting import HostSettings, host_services
 from zoolens.faces.serving.services.ladder_query import LadderBuilder
 from zoolens.faces.serving.services.session_words import session_sentences
@@ -79,25 +80,16 @@ def images(*contents):
     return {"image": np.array([[content] for content in contents], object)}
 
 
-@pytest.fixture(scope="module")
-def detectors(tmp_path_factory, quick):
-    """A store in which a large detector, a small one that finds the cat alone, and one with other classes were
-    measured on four images."""
-    pytest.importorskip("onnx")
-    folder = tmp_path_factory.mktemp("detectors")
+def measured(folder, paths, quick, data=None):
+    """A store in which these models were measured, on four images where no other data are named."""
     for number in range(4):
         (folder / f"{number}.png").write_bytes(encoded(color=(number, 9, 9)))
     categories = [{"id": 1, "name": "dog"}, {"id": 2, "name": "cat"}]
     listed = [{"id": n, "file_name": f"{n}.png", "width": 16, "height": 8} for n in range(4)]
     (folder / "boxes.json").write_text(json.dumps({"images": listed, "categories": categories, "annotations": []}))
-    paths = [
-        write_detector(folder, "large", LARGE, 0.1, LABELS),
-        write_detector(folder, "small", SMALL, 0.5, LABELS[::-1]),
-        write_detector(folder, "cats", SMALL, 0.1, ["cat", "cow", "unicorn"]),
-    ]
     plan = EvaluationPlan(
         models=[str(path) for path in paths],
-        data=f"coco:{folder / 'boxes.json'}?images={folder}",
+        data=data or f"coco:{folder / 'boxes.json'}?images={folder}",
         wanted=RunOptions(runtimes=("onnxruntime",)),
         batches=(1, 4),
         cold=False,
@@ -106,6 +98,20 @@ def detectors(tmp_path_factory, quick):
     with open_store(folder / "store.sqlite") as store:
         outcomes = list(carry_out_entries([find(str(path)) for path in paths], plan, store, Silent()))
         assert not any(outcome.errors for outcome in outcomes), [outcome.errors for outcome in outcomes]
+    return folder / "store.sqlite"
+
+
+@pytest.fixture(scope="module")
+def detectors(tmp_path_factory, quick):
+    """The folder of a store with a large detector, a small one that finds the cat alone, and one with other classes."""
+    pytest.importorskip("onnx")
+    folder = tmp_path_factory.mktemp("detectors")
+    paths = [
+        write_detector(folder, "large", LARGE, 0.1, LABELS),
+        write_detector(folder, "small", SMALL, 0.5, LABELS[::-1]),
+        write_detector(folder, "cats", SMALL, 0.1, ["cat", "cow", "unicorn"]),
+    ]
+    measured(folder, paths, quick)
     return folder
 
 
@@ -168,18 +174,24 @@ def test_a_service_of_detectors_answers_boxes_and_switches_between_them(run, det
         assert document == [cat]
         assert response.parameters["zoolens_equivalence"] == pytest.approx(2 / 3)
         assert 0 < response.parameters["zoolens_equivalence_lower"] < 2 / 3
-        for _ in range(20):
+        for _ in range(40):
             await answered(plane, images(encoded(), encoded(20, 20)), zoolens_model="file:small")
         await service.comparisons.shadow.idle()
         pair = service.comparisons.pairs["file:small@0.0.0", "file:large@0.0.0"]
-        assert pair.n >= 20
+        assert pair.n >= 40
         assert pair.agreement == pytest.approx(2 / 3)
+        more = replace(service.built.ladder.rungs[1], equivalence_lower=0.99)
+        service.comparisons._judge(more, pair)
 
     run(test, promise={"share": 1.0})
     with open_store(detectors / "store.sqlite") as store:
+        (broken,) = [event for event in sessions(store, "boxes", 1)[0].events if event.kind is EventKind.PROMISE]
         sentences = " ".join(session_sentences(sessions(store, "boxes", 1)[0]))
     assert "mean agreement of boxes of score ≥ 0.3 is 66.7%" in sentences
     assert "agree on" not in sentences
+    said = "Between file:small@0.0.0 and the reference, mean agreement of boxes of score ≥ 0.3 is 66.7% over "
+    assert broken.reason.startswith(said)
+    assert broken.reason.endswith("but 99.0% was promised.")
 
 
 BAD = {
@@ -242,3 +254,103 @@ def test_who_is_no_tier_is_told_why(detectors, quick):
 def test_a_definition_that_cannot_be_served_is_refused(detectors, quick, settings, words):
     with pytest.raises(Exception, match=words):
         build(detectors, quick, **settings)
+
+
+@pytest.mark.slow
+def test_inputs_beside_the_image_are_filled_as_when_they_were_measured(tmp_path, quick):
+    """The scores are multiplied by a constant of the manifest, and the box is half as large as the image."""
+    import onnx.parser
+
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[1, 3, 8, 8] x, float[1] k, float[1, 2] size) => (float[1, 1, 4] b, float[1, 1, 2] s)
+    <float zero = {0}, float half = {0.5}, int64[3] flat = {-1, 1, 1}, int64[3] four = {1, 1, 4},
+     float[1, 1, 2] scores = {0.4, 0.2}>
+    {
+      m = ReduceMean <axes = [1, 2, 3]> (x)
+      z = Mul (m, zero)
+      r = Reshape (z, flat)
+      p = Mul (size, zero)
+      q = Mul (size, half)
+      c = Concat <axis = 1> (p, q)
+      b = Reshape (c, four)
+      e = Add (r, scores)
+      s = Mul (e, k)
+    }
+    """
+    path = write_detector(tmp_path, "beside", SMALL, 0.1, LABELS)
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "beside.onnx")
+    manifest = yaml.safe_load(path.read_text())
+    manifest["inputs"][0] |= {"name": "x", "shape": [1, 3, SMALL, SMALL]}
+    manifest["inputs"] += [
+        {"name": "k", "modality": "constant", "shape": [1], "value": 2.0},
+        {"name": "size", "modality": "size", "size": "image_wh", "shape": [1, 2]},
+    ]
+    manifest["outputs"][0]["labels"] = LABELS[:2]
+    manifest["outputs"][0]["postprocess"][0]["units"] = "image_pixels"
+    path.write_text(yaml.safe_dump(manifest))
+    store = measured(tmp_path, [path], quick)
+
+    async def test():
+        service = Service(reference="file:beside", within=0.5, input="image", batch={"size": 4})
+        how = HostSettings(refresh=0.0, latency=quick, seed=0)
+        async with open_plane() as plane, host_services(plane, {"boxes": service}, store=store, settings=how):
+            return (await answered(plane, images(encoded(32, 16))))[0][0]
+
+    found = asyncio.run(asyncio.wait_for(test(), 100))
+    assert [(box["label"], box["score"], box["box"]) for box in found] == [
+        ("cat", 0.8, [0, 0, 16, 8]), ("dog", 0.4, [0, 0, 16, 8]),
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_numbers_of_tensors_are_compared_by_their_distance(tmp_path, quick):
+    import onnx.parser
+
+    random = np.random.default_rng(0)
+    inputs = random.random((12, 400)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=inputs, y=inputs.mean(axis=1).astype(np.float64))
+    for name, factor, width in (("exact", 1.0, 400), ("near", 1.01, 1)):
+        weights = ", ".join(["0.0025"] * 400 * width)
+        text = f"""<ir_version: 8, opset_import: ["" : 17]>
+        net (float[N, 400] x) => (float[N, 1] y)
+        <float[400, {width}] w = {{{weights}}}, float k = {{{factor}}}>
+        {{
+          m = MatMul (x, w)
+          r = ReduceMean <axes = [1]> (m)
+          y = Mul (r, k)
+        }}
+        """
+        onnx.save(onnx.parser.parse_model(text), tmp_path / f"{name}.onnx")
+        manifest = {
+            "zoolens": 1,
+            "name": name,
+            "inputs": [{"modality": "array", "shape": [None, 400]}],
+            "outputs": [{"task": "regression"}],
+            "assets": [{"format": "onnx", "files": [{"location": f"{name}.onnx"}]}],
+        }
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(manifest))
+    data = f"npz:{tmp_path / 'data.npz'}?x=x&y=none&value=y"
+    store = measured(tmp_path, [tmp_path / "exact.yaml", tmp_path / "near.yaml"], quick, data)
+
+    async def test():
+        service = Service(
+            reference="file:exact",
+            within=0.9,
+            batch={"size": 4},
+            fallback={"model": "file:near"},
+            promise={"share": 1.0},
+        )
+        how = HostSettings(refresh=0.0, latency=quick, seed=0)
+        async with open_plane() as plane, host_services(plane, {"boxes": service}, store=store, settings=how) as hosted:
+            near = hosted["boxes"].built.ladder.rungs[1]
+            assert near.equivalence == pytest.approx(1 - 0.01 / 1.01, abs=1e-4)
+            for _ in range(5):
+                (document,), _ = await answered(plane, {"x": inputs[:1]}, zoolens_model="file:near")
+            assert document == {"values": [pytest.approx(1.01 * inputs[0].mean(), rel=1e-5)]}
+            comparisons = hosted["boxes"].comparisons
+            await comparisons.shadow.idle()
+            pair = comparisons.pairs["file:near@0.0.0", "file:exact@0.0.0"]
+            assert pair.agreement == pytest.approx(1 - 0.01 / 1.01, abs=1e-4)
+            assert pair.measure == "mean similarity of the vectors (1 minus their relative distance)"
+
+    asyncio.run(asyncio.wait_for(test(), 100))
