@@ -231,10 +231,10 @@ def written(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("</net>", "", "not readable XML"),
+        ("</net>", "", "cannot be read as XML"),
         ('version="11"', 'version="7"', "version 7"),
         ('from-layer="0"', 'from-layer="77"', "starts at an output that no layer has"),
-        ("<edges>", "<old>", "not readable XML"),
+        ("<edges>", "<old>", "cannot be read as XML"),
         ('to-port="1"', 'to-port="8"', "nothing is connected to an input"),
         ('offset="0"', 'offset="x"', "cannot be read"),
         ('offset="0"', 'offset="4"', "does not hold the values"),
