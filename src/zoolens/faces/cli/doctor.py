@@ -44,10 +44,11 @@ if TYPE_CHECKING:
 @trust_option
 @wide_option
 def command(model: str, data: str, **chosen: Any) -> None:
-    """Find out whether MODEL's manifest declares the right preprocessing, from its accuracy on labelled data.
+    """Find out whether MODEL's manifest declares the right preprocessing and reading of answers, from its main metric
+    on labelled data.
 
-    Variants of resize, crop, scaling, mean and deviation, colour order, layout, label offset and scores are evaluated
-    and kept like any evaluation: the same command again, also after Ctrl-C, only does what is missing.
+    Variants of resize, crop, scaling, colour order, layout, label offset, box order, tags, tokens, sample rate and more
+    are evaluated and kept like any evaluation: the same command again, also after Ctrl-C, only does what is missing.
     """
     from zoolens.base.present.bars import Bars
     from zoolens.findings.audit.doctor.correction import as_data, write_corrected

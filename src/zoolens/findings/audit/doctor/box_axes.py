@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, Change, NotSwept, axis_or_none, with_output
 from zoolens.inventory.manifests.schema import Manifest
-from zoolens.inventory.manifests.schema_boxes import ReadBoxes, SsdAnchors, YoloxGrid
+from zoolens.inventory.manifests.schema_boxes import EncodedBoxes, ReadBoxes, SsdAnchors
 
 FORMATS: Final = ("xyxy", "yxyx", "xywh", "cxcywh")
 UNITS: Final = ("pixels", "shares")
@@ -20,7 +20,7 @@ def box_axes(manifest: Manifest) -> list[Axis | NotSwept]:
     reading = next((step for step in steps if isinstance(step, ReadBoxes)), None)
     if reading is None:
         return []
-    anchors = next((step for step in steps if isinstance(step, SsdAnchors | YoloxGrid)), None)
+    anchors = next((step for step in steps if isinstance(step, EncodedBoxes)), None)
     finished = reading.finished or "classes" in (manifest.outputs[0].parts or {})
     return [
         _anchor_order(manifest, anchors) if anchors is not None else _order_and_units(manifest, reading),
@@ -45,9 +45,9 @@ def _order_and_units(manifest: Manifest, declared: ReadBoxes) -> Axis | NotSwept
     return Axis("boxes", f"{declared.format}, {declared.units}", tuple(choices))
 
 
-def _anchor_order(manifest: Manifest, anchors: SsdAnchors | YoloxGrid) -> Axis | NotSwept:
-    if isinstance(anchors, YoloxGrid):
-        return NotSwept("box order and units", "the grid says what they are.")
+def _anchor_order(manifest: Manifest, anchors: EncodedBoxes) -> Axis | NotSwept:
+    if not isinstance(anchors, SsdAnchors):
+        return NotSwept("box order and units", f"{anchors.op} says what they are.")
 
     def ordered(order: str) -> Change:
         def change(manifest: Manifest) -> Manifest:

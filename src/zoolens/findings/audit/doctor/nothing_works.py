@@ -7,7 +7,7 @@ from dataclasses import replace
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
 from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Status
 from zoolens.findings.audit.doctor.figure_words import FigureWords
-from zoolens.findings.audit.doctor.search import NOTHING, found_nothing
+from zoolens.findings.audit.doctor.search import found_nothing
 from zoolens.findings.audit.doctor.variants import Variant
 
 
@@ -20,9 +20,9 @@ def doubt_nothing(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> D
     error = bench.measure(Variant(), Level.SCREEN).error
     sentence = (
         f"Nothing works: neither as declared nor with any of {len(diagnosis.trials) - 1} variants is {figures.name} "
-        f"above {figures.value(NOTHING)} ({figures.value(evidence.value)} on {evidence.n:,} {bench.noun}), so that one "
-        "cannot be told from another. Suspect the weights, the tensors that the manifest names, and whether these data "
-        "are what the model was trained for."
+        f"({figures.value(evidence.value)} on {evidence.n:,} {bench.noun}) better than that of answers that have "
+        f"nothing to do with the {bench.noun}, so that one cannot be told from another. Suspect the weights, the "
+        "tensors that the manifest names, and whether these data are what the model was trained for."
     )
     if error:
         sentence += f" As declared it cannot be evaluated at all: {error}"

@@ -22,6 +22,7 @@ import numpy as np
 from zoolens.base.errors import ModelError
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
 from zoolens.findings.audit.doctor.evidence import ALPHA, Contrast, Evidence
+from zoolens.findings.audit.doctor.evidence_figures import Figure, gained
 from zoolens.findings.audit.doctor.variants import (
     DECLARED,
     PROTOCOL,
@@ -31,12 +32,11 @@ from zoolens.findings.audit.doctor.variants import (
     combinations,
     neighbours,
 )
-from zoolens.inventory.tasks.judgement import FRACTION
 
 PROMOTED: Final = 6
 MAX_ROUNDS: Final = 6
 NOMINATED: Final = 0.2  # p-value that is good enough where fresh inputs decide
-NOTHING: Final = 0.01  # a share or correlation up to which nothing was found, such as an AP
+NOTHING: Final = 0.01  # better than answers that have nothing to do with the inputs, such as an AP above 0
 WEAK: Final = 0.1  # likewise, up to which two changes at once are tried
 _READING: Final = ("parts", "head", "boxes", "activation", "map", "labels")  # slots of how answers are read
 _MANY: Final = 3  # images more than by chance that an offset must explain before it is tried
@@ -69,21 +69,19 @@ def equals_of(bench: VariantBench, final: Variant) -> list[Variant]:
 
 
 def found_nothing(evidence: Evidence) -> bool:
-    """Whether a figure is that of answers which have nothing to do with what is right."""
-    return evidence.figure is not None and _at_most(evidence, NOTHING)
+    """Whether a figure is that of answers which have nothing to do with the inputs."""
+    return evidence.figure is not None and _hardly_better(evidence.figure, NOTHING)
 
 
 def is_weak(evidence: Evidence) -> bool:
-    """Whether a variant cannot run, or finds little."""
-    return evidence.figure is None or _at_most(evidence, WEAK)
+    """Whether a variant cannot run, or is little better than answers which have nothing to do with the inputs."""
+    return evidence.figure is None or _hardly_better(evidence.figure, WEAK)
 
 
-def _at_most(evidence: Evidence, end: float) -> bool:
-    """Whether a share or correlation of which more is better is at most as large."""
-    figure = evidence.figure
-    if figure is None or figure.metric.unit != FRACTION or figure.metric.lower_is_better:
-        return False
-    return figure.value <= end
+def _hardly_better(figure: Figure, than: float) -> bool:
+    """Whether a figure is better than that of blind answers by at most so much; False where that is not known."""
+    blind = figure.metric.blind
+    return blind is not None and gained(figure.metric, figure.value - blind) <= than
 
 
 def _runnable(bench: VariantBench, axes: Sequence[Axis]) -> Variant:

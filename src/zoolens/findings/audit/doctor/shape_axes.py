@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
@@ -108,17 +109,17 @@ def _canvas(manifest: Manifest, size: tuple[int, int]) -> Axis | None:
     declared = shaping[0] if len(shaping) == 1 else None
     if not isinstance(declared, Resize | Letterbox):
         return None
-    said = {"method": declared.method, "library": declared.library}
-    steps: list[Resize | Letterbox] = [Resize.model_validate({"op": "resize", "size": size, **said})]
-    fills = dict.fromkeys((declared.fill, *_FILLS) if isinstance(declared, Letterbox) else _FILLS)
-    steps += [
-        Letterbox.model_validate({"op": "letterbox", "size": size, "fit": fit, "fill": fill, **said})
-        for fit in ("letterbox", "top_left")
-        for fill in fills
-    ]
-    if isinstance(declared, Resize):
-        # Antialias is a matter of the library, and another axis.
-        steps = [step for step in steps if not isinstance(step, Resize)] if declared.size == size else steps
+    said = {"size": size, "method": declared.method, "library": declared.library}
+    steps: list[Resize | Letterbox] = []
+    if isinstance(declared, Letterbox) or declared.size != size:
+        # What is stretched already differs at most in antialias, which is a matter of the library and another axis.
+        steps.append(Resize.model_validate({"op": "resize", **said}))
+    fills, rounding = _FILLS, None
+    if isinstance(declared, Letterbox):
+        fills, rounding = tuple(dict.fromkeys((declared.fill, *_FILLS))), declared.rounding
+    for fit, fill in itertools.product(("letterbox", "top_left"), fills):
+        placed = {"op": "letterbox", "fit": fit, "fill": fill, "rounding": rounding, **said}
+        steps.append(Letterbox.model_validate(placed))
     choices = [AxisChoice("canvas", *_placed(declared, step), _placing(step)) for step in steps if step != declared]
     return axis_or_none("canvas", _place_words(declared), choices, manifest)
 

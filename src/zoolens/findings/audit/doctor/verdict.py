@@ -190,6 +190,7 @@ def _spread(factor: str, group: dict[str, Evidence]) -> Sensitivity | None:
     if len(judged) < 2:
         return None
     worst = min(judged, key=lambda name: judged[name].rank)
-    best = max(judged, key=lambda name: judged[name].rank)
+    # Of equal ones the last, so that two are named.
+    best = max(reversed(judged), key=lambda name: judged[name].rank)
     low, high = (judged[name].value or 0.0 for name in (worst, best))
     return Sensitivity(factor, judged[best].n, abs(high - low), worst, low, best, high)
