@@ -16,7 +16,7 @@ from zoolens.inventory.preprocess.resize import METHODS, check_resize
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 
 LOOKED_AT: Final = 8  # images whose size is looked at
-_FILLS: Final = (0.0, 114.0, 128.0)  # of padding: black, Ultralytics' grey, the middle
+_FILLS: Final[tuple[float, ...]] = (0.0, 114.0, 128.0)  # of padding: black, Ultralytics' grey, the middle
 _RATIOS: Final = (0.875, 0.95, 1.0)
 _FRACTION: Final = 0.875
 _SHAPELESS: Final = ("torch-state-dict", "torchscript", "mxnet")  # their files carry no input shape
