@@ -42,3 +42,11 @@ def test_no_component_makes_markup_or_code_of_a_text():
     assert len(files) > 30
     for file in files:
         assert not re.findall(forbidden, file.read_text(encoding="utf-8"), re.IGNORECASE), file
+
+
+def test_classes_have_the_same_colours_on_maps_and_on_the_page():
+    from zoolens.inventory.datasets.previews import PALETTE
+
+    style = (SOURCES / "src" / "style.css").read_text(encoding="utf-8")
+    declared = dict(re.findall(r"--class-(\d): #([0-9a-f]{6});", style))
+    assert [declared[str(place)] for place in range(len(PALETTE))] == [bytes(colour).hex() for colour in PALETTE]

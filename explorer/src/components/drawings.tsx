@@ -101,9 +101,11 @@ export function MarkedWords({ words, more, marks }: { words: string[]; more: num
     if (mark.first < place || mark.first >= words.length) continue;
     if (mark.first > place) parts.push(<bdi>{words.slice(place, mark.first).join(" ")} </bdi>);
     parts.push(
-      <mark class={styleClass(mark.style)}>
-        <bdi>{words.slice(mark.first, mark.last + 1).join(" ")}</bdi> <small>{mark.name}</small>
-      </mark>,
+      <bdi>
+        <mark class={styleClass(mark.style)}>
+          {words.slice(mark.first, mark.last + 1).join(" ")} <small>{mark.name}</small>
+        </mark>
+      </bdi>,
       " ",
     );
     place = mark.last + 1;
@@ -125,9 +127,9 @@ export function AnsweredText({ text, answers }: { text: string; answers: string[
     if (!found) break;
     if (found.at > place) parts.push(<bdi>{text.slice(place, found.at)}</bdi>);
     parts.push(
-      <mark class={styleClass(0)}>
-        <bdi>{found.answer}</bdi>
-      </mark>,
+      <bdi>
+        <mark class={styleClass(0)}>{found.answer}</mark>
+      </bdi>,
     );
     place = found.at + found.answer.length;
   }

@@ -463,7 +463,7 @@ function TextAnswers({ result, given }: { result: LiveTextResult; given: GivenTe
           {text.classes.length > 0 && <Classes classes={text.classes} />}
           {text.drawn?.marks && <MarkedWords words={text.split} more={text.more_words} marks={text.drawn.marks} />}
           {text.drawn && result.pair && <AnsweredText text={(texts[1] ?? "").split(/\s+/).join(" ")} answers={text.drawn.texts} />}
-          {text.words && (
+          {text.words && !text.drawn?.marks?.length && (
             <p>
               <bdi>{text.words}</bdi>
             </p>
@@ -486,11 +486,20 @@ function TextAnswers({ result, given }: { result: LiveTextResult; given: GivenTe
 }
 
 function Tokens({ text, most }: { text: LiveText; most: number }) {
+  const count = text.cut ? `Cut: the model reads ${text.tokens} tokens and no more` : `${text.tokens} of at most ${most} tokens`;
   const unknown = text.unknown ? `, ${text.unknown} of them unknown to the tokenizer` : "";
+  if (text.pieces.length === 0) {
+    return (
+      <p class="dim">
+        {count}
+        {unknown}
+      </p>
+    );
+  }
   return (
     <details>
       <summary>
-        {text.cut ? `Cut: the model reads ${text.tokens} tokens and no more` : `${text.tokens} of at most ${most} tokens`}
+        {count}
         {unknown}
       </summary>
       <p class="pieces">
