@@ -8,9 +8,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
+from zoolens.base.statistics.intervals import Interval
+from zoolens.conftest import ASSETS
+from zoolens.faces.serving.services.events import ModelComparison
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("grpc")
@@ -123,3 +128,37 @@ def test_promise(tmp_path):
     done = run("serve_promise.py", "--demo", "--seconds", "30", home=tmp_path)
     assert done.returncode in (0, 1), done.stderr
     assert "the shadow says" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (ASSETS / "tasks" / "detection").is_dir(), reason="the reference assets are not here")
+def test_promise_of_detectors(tmp_path):
+    pytest.importorskip("ai_edge_litert.interpreter")
+    done = run("serve_promise.py", "--detectors", "--seconds", "30", "--share", "1", "--usual-priority", home=tmp_path)
+    assert done.returncode in (0, 1), done.stderr
+    # A machine that is quick enough needs no fallback.
+    assert "agree with the reference's by" in done.stdout or "No fallback was compared" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("value", "high", "shadowed", "failing"),
+    [
+        (0.30, 0.40, 0.31, []),
+        (0.22, 0.30, 0.21, []),  # less than promised was seen, which may be chance
+        (0.15, 0.20, 0.16, ["promised"]),
+        (0.30, 0.40, 0.60, ["shadow"]),
+    ],
+)
+def test_a_promise_of_agreement_that_is_broken_is_noticed(monkeypatch, value, high, shadowed, failing):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    promise = pytest.importorskip("serve_promise", reason="the benchmarks need packages that are absent")
+    row = promise.Agreed("small", 300, value, Interval(value - 0.1, high))
+    promised = {"small": promise.Promise(0.3, 0.25)}
+    served = promise.Served(None, "large", promised, (row,), boxes=True)
+    compared = ModelComparison("small", "large", 60, shadowed, shadowed - 0.05, shadowed + 0.05)
+    verdicts = promise.verdicts(served, SimpleNamespace(comparisons=(compared,)))
+    assert len(verdicts) == 2
+    assert "agree with the reference's by" in verdicts[0].words
+    words = [verdict.words for verdict in verdicts if not verdict.holds]
+    assert len(words) == len(failing)
+    assert all(word in said for word, said in zip(failing, words, strict=True))

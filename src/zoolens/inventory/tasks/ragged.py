@@ -34,6 +34,10 @@ class Ragged:
         return (self[place] for place in range(len(self)))
 
     @property
+    def nbytes(self) -> int:
+        return int(self.offsets.nbytes + self.values.nbytes)
+
+    @property
     def lengths(self) -> Integers:
         return np.diff(self.offsets)
 

@@ -55,6 +55,11 @@ class Answers:
         return len(next(iter(self.columns.values())))
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the columns of answers."""
+        return sum(column.nbytes for column in self.columns.values())
+
+    @property
     def digest(self) -> NDArray[np.uint64] | None:
         """Digests of the raw output bits: equal digests mean equal outputs. None: they were not kept."""
         return self.columns.get("digest")

@@ -82,3 +82,10 @@ def test_numbers_have_as_few_digits_as_give_them_again():
     values = values.astype(np.float32)
     assert np.array(shortest(values), np.float32).tolist() == values.tolist()
     assert shortest(np.float32([0.9])) == [0.9]
+
+
+def test_answers_know_how_large_they_are():
+    task = task_named("segmentation")
+    answers = Answers("out", "segmentation", task.keep([np.zeros((4, 4), np.uint16)], None))
+    # One run: offsets of two columns, a length, a class, height and width.
+    assert answers.nbytes == 2 * 16 + 4 + 2 + 4 + 4

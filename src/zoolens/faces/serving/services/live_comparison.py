@@ -143,7 +143,7 @@ class LiveComparisons:
         if isinstance(answered, Answers):
             # Boxes of two models take up to some milliseconds to compare.
             weigh = partial(_mean_agreement, answered)
-            return Question(whom, inputs, weighed, dropped, now, pair, ticket, weigh)
+            return Question(whom, inputs, weighed, dropped, now, pair, ticket, weigh, answered.nbytes)
         return Question(whom, inputs, done, dropped, now, pair, ticket)
 
     def _judge(self, rung: Rung, pair: ModelPair) -> None:

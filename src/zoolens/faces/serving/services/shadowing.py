@@ -52,10 +52,11 @@ class Question:
     sample: Sample
     ticket: float  # from 0 to 1 by chance; see `Sample`
     weigh: Callable[[Told], Any] | None = None  # what takes milliseconds: it is called in a thread
+    held: int = 0  # bytes of the answer that is compared, where it is large
 
     @property
     def bytes(self) -> int:
-        return sum(_size(tensor) for tensor in self.inputs.values())
+        return self.held + sum(_size(tensor) for tensor in self.inputs.values())
 
 
 class Shadow:
