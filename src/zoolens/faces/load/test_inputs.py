@@ -134,6 +134,20 @@ def test_a_server_that_takes_image_files_gets_the_files_themselves(tmp_path, mon
     assert pixels.requests[0].inputs["image"][0, 0].startswith(b"\x89PNG")
 
 
+def test_documents_are_not_judged_and_texts_are_sent_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    (tmp_path / "texts.csv").write_text("text,label\ngood film,1\nbad,0\n")
+    documents = (TensorMetadata("answer", "BYTES", (-1, 1)),)
+    model = ModelMetadata("bright", ("1",), "", (TensorMetadata("text", "BYTES", (-1, 1)),), documents)
+    with serving(answer, models=(model,)) as address:
+        _, workload = prepare(str(address), inputs=Inputs(str(tmp_path / "texts.csv"), manifest(tmp_path)))
+        with pytest.raises(ZoolensError, match="takes 1 text for each input, which the dataset does not have"):
+            prepare(str(address), inputs=Inputs("demo", manifest(tmp_path), limit=3))
+    assert [request.inputs["text"].tolist() for request in workload.requests] == [[[b"good film"]], [[b"bad"]]]
+    assert workload.judge is None
+    assert "The answers are documents, which are not judged here." in workload.notes
+
+
 def test_answers_of_a_service_are_not_postprocessed_a_second_time(tmp_path, data):
     """A service answers with probabilities of the classes that are left, under a name of its own."""
     path = manifest(tmp_path)
