@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -200,3 +201,48 @@ def test_a_long_name_keeps_its_beginning_and_its_end():
     assert len(shortened(name)) <= 48
     assert shortened(name).startswith("encoder.")
     assert shortened(name).endswith("conv2")
+
+
+def detector(path, trips):
+    """A convolution, another one in a loop, and a suppression of boxes. `trips` None: as often as an input says."""
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w2"], ["y"], pads=[1] * 4), helper.make_node("Identity", ["go"], ["on"])],
+        "body",
+        [value("i", kind.INT64, []), value("go", kind.BOOL, []), value("x", kind.FLOAT, [1, 4, 16, 16])],
+        [value("on", kind.BOOL, []), value("y", kind.FLOAT, [1, 4, 16, 16])],
+    )
+    nodes = [
+        helper.make_node("Conv", ["image", "w1"], ["a"], pads=[1] * 4, strides=[2, 2]),
+        helper.make_node("Loop", ["trips", "yes", "a"], ["loop"], body=body),
+        helper.make_node("Reshape", ["loop", "rows"], ["boxes"]),
+        helper.make_node("Transpose", ["boxes"], ["scores"], perm=[0, 2, 1]),
+        helper.make_node("NonMaxSuppression", ["boxes", "scores", "most"], ["kept"]),
+    ]
+    constants = {
+        "w1": np.ones((4, 3, 3, 3), np.float32), "w2": np.ones((4, 4, 3, 3), np.float32), "yes": np.array(True),
+        "rows": np.array([1, 256, 4]), "most": np.array([10]), **({"trips": np.array(trips)} if trips else {}),
+    }  # fmt: skip
+    inputs = [value("image", kind.FLOAT, [1, 3, 32, 32]), *([] if trips else [value("trips", kind.INT64, [])])]
+    initial = [onnx.numpy_helper.from_array(np.asarray(values), name) for name, values in constants.items()]
+    graph = helper.make_graph(nodes, "g", inputs, [value("kept", kind.INT64, [None, 3])], initial)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    return str(path)
+
+
+def test_a_loop_is_counted_as_often_as_it_runs_and_a_suppression_is_named(run, tmp_path):
+    output, code = run(detector(tmp_path / "three.onnx", 3))
+    assert code == 0
+    assert "MACs        138,240 (138k)" in output  # 16·16·4·27 + 3·16·16·4·36
+    assert "1 operator of kind NonMaxSuppression is not counted, except for the MACs" in output
+    assert "252 of 252 parameters, 138,240 of 138,240 MACs" in output
+
+
+def test_a_loop_whose_length_the_input_decides_makes_totals_lower_bounds(run, tmp_path):
+    output, code = run(detector(tmp_path / "open.onnx", None))
+    assert code == 0
+    assert "MACs        ≥ 27,648" in output
+    assert "of kind Loop whose number of steps is computed is not counted, nor are the parameters inside" in output
+    assert "108 parameters of a total that is not known" in output

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from zoolens.base import plugins
 from zoolens.base.engine.environments import ensure_environment, parse_env
 from zoolens.base.errors import ModelError, ZoolensError
-from zoolens.inventory.catalog.drafted import DraftedFile, TaskGuess
+from zoolens.inventory.catalog.drafted import UNCHECKED, DraftedFile, TaskGuess
 from zoolens.inventory.catalog.pixel_ranges import quantised_range, stated_normalisation
 from zoolens.inventory.catalog.task_guesses import embedded_labels, guessed_task, with_steps
 from zoolens.inventory.manifests.digests import digest, size_on_disk
@@ -210,17 +210,21 @@ class _Guesses(Guesses):
             self.stated.append(f"{self._notes.color} order by the metadata")
 
     def _normalising(self, dtype: str, quantised: bool, channels: int | None) -> Iterable[Step]:
-        stated = stated_normalisation(self._spec, self._notes, channels)
-        if stated is not None:
-            self.stated.append(stated.why)
-            yield from stated.steps
+        found = stated_normalisation(self._spec, self._notes, channels)
+        if found is not None:
+            self.stated.append(found.why)
+            yield from found.steps
             return
-        range_ = quantised_range(self._spec)
-        if range_ is None:
-            yield from super()._normalising(dtype, quantised, channels)
+        found = quantised_range(self._spec)
+        if found is not None:
+            self.said.append(found.why)
+            yield from found.steps
             return
-        self.said.append(range_.why)
-        yield from range_.steps
+        before = len(self.said)
+        yield from super()._normalising(dtype, quantised, channels)
+        # Nothing in a file with floats says which numbers it was trained on.
+        if dtype.startswith("float"):
+            self.said[before:] = [f"{guess} ({UNCHECKED})" for guess in self.said[before:]]
 
     def outputs(
         self,

@@ -23,6 +23,7 @@ from zoolens.inventory.manifests.schema_steps import L2Normalize, OutputStep, Po
 _CONFIG: Final = "config.json"
 _MOST_BYTES: Final = 1 << 22
 _MOST_CLASSES: Final = 100_000
+_IMAGENET: Final = 1000
 _HEADS: Final = (
     "ForSequenceClassification",
     "ForTokenClassification",
@@ -36,6 +37,7 @@ _SOFTMAX_DETECTORS: Final = frozenset({"detr", "yolos", "table-transformer"})
 _SIGMOID_DETECTORS: Final = frozenset(
     {"conditional_detr", "deformable_detr", "dab-detr", "rt_detr", "rt_detr_v2", "d_fine", "deta"}
 )
+_OF_CLASSES: Final = ("classification", "segmentation", "detection", "token-classification", "multilabel")
 _POOLING: Final = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "first",
@@ -110,14 +112,19 @@ def _image_task(file: DraftedFile, folder: ModelFolder) -> TaskGuess | None:
     outputs = _image_outputs(file, folder, said)
     if outputs is None:
         return None
-    _say_names(outputs, said, stated)
+    _say_names(folder, outputs, said, stated)
     return TaskGuess(outputs, tuple(said), steps, tuple(stated))
 
 
 def _image_outputs(file: DraftedFile, folder: ModelFolder, said: list[str]) -> tuple[Output, ...] | None:
     names = {spec.name for spec in file.outputs}
     if folder.head == "ForImageClassification" and "logits" in names:
-        return (Output(name="logits", labels=folder.labels),)
+        labels = folder.labels
+        if labels is not None and len(labels) == _IMAGENET:
+            # Known by their order: each goes by several names, of which a dataset has another.
+            said.append(f"its {_IMAGENET:,} classes are ImageNet's in their usual order")
+            return (Output(name="logits"),)
+        return (Output(name="logits", labels=labels),)
     if folder.head == "ForSemanticSegmentation" and "logits" in names:
         masks = Masks(op="masks", layout="NCHW")
         return (Output(name="logits", task="segmentation", postprocess=(masks,), labels=folder.labels),)
@@ -163,7 +170,7 @@ def _text_task(file: DraftedFile, folder: ModelFolder) -> TaskGuess | None:
     if outputs is None:
         return None
     stated.append(f"texts are split by {tokenizer.location.rpartition('/')[2]}")
-    _say_names(outputs, said, stated)
+    _say_names(folder, outputs, said, stated)
     return TaskGuess(outputs, tuple(said), None, tuple(stated), (made,), (tokenizer,))
 
 
@@ -210,9 +217,9 @@ def _exported(folder: ModelFolder) -> str:
     )
 
 
-def _say_names(outputs: Sequence[Output], said: list[str], stated: list[str]) -> None:
+def _say_names(folder: ModelFolder, outputs: Sequence[Output], said: list[str], stated: list[str]) -> None:
     (first,) = outputs
     if first.labels is not None:
         stated.append(f"names of {len(first.labels)} classes are those in {_CONFIG}")
-    elif first.task in ("classification", "segmentation", "detection", "token-classification", "multilabel"):
+    elif folder.labels is None and first.task in _OF_CLASSES:
         said.append(f"{_CONFIG} names no classes: they are taken to be the dataset's, by number")

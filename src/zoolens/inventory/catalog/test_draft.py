@@ -121,7 +121,7 @@ def test_sound_is_no_image(shape):
 def test_guesses_are_named():
     guesses = _Guesses("onnx")
     guesses.input(spec((1, 3, 224, 224)))
-    assert "ImageNet mean" in guesses.summary()
+    assert "ImageNet mean and deviation (not known: check)" in guesses.summary()
     assert "RGB order" in guesses.summary()
 
 

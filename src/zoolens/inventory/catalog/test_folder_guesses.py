@@ -123,6 +123,14 @@ def test_a_classifier_of_images_is_prepared_as_the_folder_says(drafted):
     assert "ImageNet" not in manifest.description
 
 
+def test_classes_of_imagenet_are_known_by_their_order(drafted):
+    labels = {str(number): f"class {number}" for number in range(1000)}
+    network = IMAGE.format(shape="N, 3", last="ReduceMean <axes = [2, 3], keepdims = 0>")
+    manifest = drafted(network, config=config("ForImageClassification", id2label=labels), preprocessor_config=PROCESSOR)
+    assert manifest.outputs[0].labels is None
+    assert "ImageNet's in their usual order" in manifest.description
+
+
 def test_a_segmenter(drafted):
     sizes = {"size": {"height": 8, "width": 8}, "do_rescale": False, "do_normalize": False}
     network = IMAGE.format(shape="N, 3, 8, 8", last="Identity")
