@@ -25,6 +25,7 @@ from zoolens.findings.graph.importers.onnx import ONNX
 from zoolens.findings.graph.importers.openvino import OPENVINO
 from zoolens.findings.graph.importers.tflite import TFLITE
 from zoolens.findings.graph.importers.torch import TORCHVISION
+from zoolens.inventory.datasets.arrow_columns import open_parquet
 from zoolens.inventory.datasets.cifar10 import open_cifar10
 from zoolens.inventory.datasets.coco import open_coco
 from zoolens.inventory.datasets.dataset import Dataset
@@ -34,7 +35,6 @@ from zoolens.inventory.datasets.imagefolder import open_image_folder
 from zoolens.inventory.datasets.kinds import BUILT_IN
 from zoolens.inventory.datasets.mask_folder import open_mask_folder
 from zoolens.inventory.datasets.npz import open_npz
-from zoolens.inventory.datasets.parquet import open_parquet
 from zoolens.inventory.datasets.rawfiles import open_raw
 from zoolens.inventory.datasets.saved import open_saved
 from zoolens.inventory.datasets.sound.soundfolder import open_sounds

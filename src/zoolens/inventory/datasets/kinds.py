@@ -17,7 +17,7 @@ BUILT_IN: Final = {
     "npz": "zoolens.inventory.datasets.npz:open_npz",
     "sounds": "zoolens.inventory.datasets.sound.soundfolder:open_sounds",
     "raw": "zoolens.inventory.datasets.rawfiles:open_raw",
-    "parquet": "zoolens.inventory.datasets.parquet:open_parquet",
+    "parquet": "zoolens.inventory.datasets.arrow_columns:open_parquet",
     "text": "zoolens.inventory.datasets.texts:open_texts",
     "coco": "zoolens.inventory.datasets.coco:open_coco",
     "masks": "zoolens.inventory.datasets.mask_folder:open_mask_folder",

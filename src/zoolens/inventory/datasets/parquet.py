@@ -6,6 +6,8 @@ import hashlib
 import mmap
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +19,9 @@ from numpy.typing import NDArray
 from zoolens.base.errors import DatasetError, first_line
 from zoolens.base.safety.untrusted import open_regular, parse_json, size_of
 from zoolens.inventory.datasets.arrays import check_samples
-from zoolens.inventory.datasets.classes import NAMES, are_whole, check_labels, choose_part, class_indices, class_names
-from zoolens.inventory.datasets.dataset import NO_LABELS, UNLABELLED, Dataset, Sample
-from zoolens.inventory.datasets.encoded_images import EncodedImages, keeps_gray
+from zoolens.inventory.datasets.classes import are_whole, check_labels, choose_part, class_indices
+from zoolens.inventory.datasets.dataset import NO_LABELS, UNLABELLED, Sample
+from zoolens.inventory.datasets.encoded_images import EncodedImages
 from zoolens.inventory.datasets.parquetpages import check_footer, column_extent
 from zoolens.inventory.manifests.digests import sha256_file
 
@@ -27,6 +29,15 @@ _INPUTS: Final = ("image", "img", "images", "x", "data")
 _LABELS: Final = ("label", "labels", "y", "class", "target", "fine_label")
 MAX_ROW_GROUP: Final = 1 << 29
 GROUPS_KEPT: Final = 3  # readers that go forward side by side need the current group and its neighbours
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that are read: of inputs, of labels where there are any, and others that say what is right."""
+
+    inputs: str
+    labels: str | None = None
+    others: tuple[str, ...] = ()
 
 
 class Parquet(EncodedImages):
@@ -37,17 +48,17 @@ class Parquet(EncodedImages):
         files: list[Path],
         *,
         name: str,
-        inputs: str,
-        labels: str | None,
+        columns: Columns,
         classes: tuple[str, ...] | None,
         gray: bool,
     ) -> None:
         super().__init__(keep_gray=gray)
         self.name = name
         self._files = files
-        self._inputs = inputs
-        self._label_column = labels
-        self._readers = [self._reader(path, (inputs, *filter(None, [labels]))) for path in files]
+        self._inputs = inputs = columns.inputs
+        self._label_column = columns.labels
+        read = (inputs, *filter(None, [columns.labels]), *columns.others)
+        self._readers = [self._reader(path, read) for path in files]
         self.encoded = _holds_images(self._readers[0].schema_arrow.field(inputs).type)
         self._groups: list[tuple[int, int]] = []
         sizes = [0]
@@ -80,6 +91,14 @@ class Parquet(EncodedImages):
 
     def labels(self) -> NDArray[np.int64]:
         return self._labels
+
+    def column(self, name: str) -> Any:
+        """All rows of a column of texts, numbers or lists, within the limits of labels."""
+        return self._label_values(name)
+
+    def names_of(self, column: str) -> tuple[str, ...] | None:
+        """The names that the file has for the numbers in a column."""
+        return _hugging_face_names(self._readers[0], column)
 
     def fingerprint(self) -> str:
         mode = "gray" if self._keep_gray else "rgb"
@@ -168,6 +187,9 @@ class Parquet(EncodedImages):
         ]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64), names
 
+    def _every_group(self) -> Iterator[tuple[Any, int]]:
+        return ((self._readers[shard], group) for shard, group in self._groups)
+
     def _label_values(self, name: str) -> Any:
         """Returns the label column of all shards, after their page headers were checked for decompression bombs."""
         values = 0
@@ -182,6 +204,10 @@ class Parquet(EncodedImages):
                         )
                 check_samples(self.name, values)
         try:
+            if _is_list(self._readers[0].schema_arrow.field(name).type):
+                # pyarrow 26 cannot read lists of texts behind numbers of several row groups at once.
+                groups = [reader.read_row_group(group, [name]) for reader, group in self._every_group()]
+                return pa.chunked_array([chunk for group in groups for chunk in group.column(name).chunks])
             tables = [reader.read(columns=[name], use_threads=False) for reader in self._readers]
             return pa.concat_tables(tables, promote_options="default").column(name)
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -191,28 +217,9 @@ class Parquet(EncodedImages):
             ) from error
 
 
-def open_parquet(
-    location: str, *, x: str | None = None, y: str | None = None, classes: str | None = None, gray: str = "rgb"
-) -> Dataset:
-    """A file, or a folder whose .parquet files are shards. x, y: names of the columns; y=none for data without labels,
-    which is also what a file without any column of numbers or texts beside the inputs holds.
-
-    classes: a file with class names, or the names with commas between them. gray: "rgb" or "keep".
-    """
-    place = Path(location).expanduser()
-    files = sorted(place.rglob("*.parquet")) if place.is_dir() else [place]
-    if not files:
-        raise DatasetError(f"{place} holds no .parquet files.", hint="Give a .parquet file or a folder of them.")
-    keep_gray = keeps_gray(gray)
-    inputs, labels = choose_columns(x, y, _open(files[0]).schema_arrow, files[0])
-    return Parquet(
-        files,
-        name=place.stem,
-        inputs=inputs,
-        labels=labels,
-        classes=class_names(classes, files[0].parent, NAMES),
-        gray=keep_gray,
-    )
+def parquet_schema(path: Path) -> Any:
+    """The names and types of a file's columns."""
+    return _open(path).schema_arrow
 
 
 def choose_columns(x: str | None, y: str | None, schema: Any, path: Path) -> tuple[str, str | None]:
@@ -317,8 +324,10 @@ def _hugging_face_names(reader: Any, column: str) -> tuple[str, ...] | None:
     """Class names as the `datasets` library leaves them in the file's metadata."""
     try:
         metadata = parse_json((reader.schema_arrow.metadata or {})[b"huggingface"])
-        names = metadata["info"]["features"][column]["names"]
-    except (KeyError, ValueError, TypeError):
+        feature = metadata["info"]["features"][column]
+        # A list of classes has its feature inside.
+        names = feature.get("feature", feature)["names"]
+    except (KeyError, ValueError, TypeError, AttributeError):
         return None
     return tuple(map(str, names)) if isinstance(names, list) else None
 

@@ -15,11 +15,10 @@ import pyarrow as pa
 from zoolens.base.errors import DatasetError, first_line
 from zoolens.base.safety.untrusted import is_file, parse_json, read_bytes
 from zoolens.inventory.datasets.arrays import check_samples
+from zoolens.inventory.datasets.arrow_columns import ColumnOptions, open_columns
 from zoolens.inventory.datasets.arrow_file import ArrowFile
-from zoolens.inventory.datasets.classes import NAMES, class_names
 from zoolens.inventory.datasets.dataset import Dataset
-from zoolens.inventory.datasets.encoded_images import keeps_gray
-from zoolens.inventory.datasets.parquet import Parquet, choose_columns
+from zoolens.inventory.datasets.parquet import Parquet
 
 STATE: Final = "state.json"
 SPLITS: Final = "dataset_dict.json"
@@ -64,30 +63,23 @@ def open_saved(
     *,
     x: str | None = None,
     y: str | None = None,
+    truth: str | None = None,
     split: str | None = None,
     classes: str | None = None,
     gray: str = "rgb",
 ) -> Dataset:
     """A folder that save_to_disk wrote, or an .arrow file. x, y: names of the columns; y=none for data without labels.
-    split: which part of a folder that has several. classes: a file with class names, or the names with commas between
-    them. gray: "rgb" or "keep".
+    truth: KIND:COLUMN instead of labels, as for Parquet. split: which part of a folder that has several. classes: a
+    file with class names, or the names with commas between them. gray: "rgb" or "keep".
     """
     place = Path(location).expanduser()
-    keep_gray = keeps_gray(gray)
     folder = _split(place, split)
     files = _files(folder)
     first = open_arrow(files[0])
     schema = first.schema_arrow
     first.close()
-    inputs, labels = choose_columns(x, y, schema, files[0])
-    return Saved(
-        files,
-        name=place.stem if folder == place else f"{place.stem} {folder.name}",
-        inputs=inputs,
-        labels=labels,
-        classes=class_names(classes, files[0].parent, NAMES),
-        gray=keep_gray,
-    )
+    name = place.stem if folder == place else f"{place.stem} {folder.name}"
+    return open_columns(Saved, files, name, schema, ColumnOptions(x, y, truth, classes, gray))
 
 
 def open_arrow(path: Path) -> ArrowFile:

@@ -28,7 +28,9 @@ _BEGIN: Final = {"S": "B", "U": "B", "E": "I", "L": "I"}  # letters of BIOES and
 
 
 @dataclass(frozen=True)
-class _Tagged:
+class Tagged:
+    """A text that was split into words. `where`: what errors call it."""
+
     where: str
     words: tuple[str, ...]
     tags: list[str]
@@ -52,12 +54,25 @@ def open_tagged(
         rows = list(_from_json(content, path, word, tag, notes))
     else:
         rows = list(_from_columns(content, path, _column(word, 0), _column(tag, -1)))
+    return tagged_dataset(rows, path.stem, scheme, notes)
+
+
+def tagged_dataset(
+    rows: Sequence[Tagged], name: str, scheme: str | None = None, notes: Sequence[str] = ()
+) -> TextDataset:
+    """Tagged texts, whatever they were read from, with tags in BIO."""
+    for row in rows:
+        if len(row.tags) != len(row.words):
+            raise DatasetError(f"{row.where} has {len(row.words)} words but {len(row.tags)} tags.")
+        for tag in row.tags:
+            _checked_tag(tag, row.where)
+    said = list(notes)
     found = scheme or _scheme_of(rows)
     if found != "BIO":
-        notes.append(f"its tags are {found}, which were converted to BIO")
+        said.append(f"its tags are {found}, which were converted to BIO")
     truths = [Truth("tags", {"tags": np.array(_as_bio(row, found), np.str_)}) for row in rows]
-    dataset = TextDataset([Words(row.words) for row in rows], name=path.stem, truths=Truths("tags", truths))
-    dataset.notes = tuple(dict.fromkeys(notes))
+    dataset = TextDataset([Words(row.words) for row in rows], name=name, truths=Truths("tags", truths))
+    dataset.notes = tuple(dict.fromkeys(said))
     return dataset
 
 
@@ -68,7 +83,7 @@ def _column(given: str | None, usual: int) -> int:
         raise DatasetError(f"The columns of a CoNLL file are numbered from 0; got {given!r}.") from error
 
 
-def _from_columns(content: str, path: Path, word: int, tag: int) -> Iterator[_Tagged]:
+def _from_columns(content: str, path: Path, word: int, tag: int) -> Iterator[Tagged]:
     words: list[str] = []
     tags: list[str] = []
     first = 1
@@ -76,7 +91,7 @@ def _from_columns(content: str, path: Path, word: int, tag: int) -> Iterator[_Ta
         cells = line.split()
         if not cells or cells[0] == _DOCUMENT:
             if words:
-                yield _Tagged(f"{path} line {first}", tuple(words), tags)
+                yield Tagged(f"{path} line {first}", tuple(words), tags)
             words, tags, first = [], [], number + 1
             continue
         # Comments of CoNLL-U; a word # has a tag behind it.
@@ -101,7 +116,7 @@ def _checked_tag(tag: Any, where: str) -> str:
     return tag
 
 
-def _from_json(content: str, path: Path, word: str | None, tag: str | None, notes: list[str]) -> Iterator[_Tagged]:
+def _from_json(content: str, path: Path, word: str | None, tag: str | None, notes: list[str]) -> Iterator[Tagged]:
     for number, row in json_lines(content, path, _MOST_VALUES):
         where = f"{path} line {number}"
         words, ranges = _words(row, word, where)
@@ -122,7 +137,7 @@ def _from_json(content: str, path: Path, word: str | None, tag: str | None, note
             )
         else:
             tags = _tags_of_ranges([_range(each, where) for each in listed], ranges)
-        yield _Tagged(where, words, tags)
+        yield Tagged(where, words, tags)
 
 
 def _words(row: Row, word: str | None, where: str) -> tuple[tuple[str, ...], list[tuple[int, int]] | None]:
@@ -163,7 +178,7 @@ def _tags_of_ranges(entities: Sequence[tuple[int, int, str]], words: Sequence[tu
     return tags
 
 
-def _scheme_of(rows: Sequence[_Tagged]) -> str:
+def _scheme_of(rows: Sequence[Tagged]) -> str:
     """BIO, unless letters or an I- without a beginning tell another one."""
     letters = {tag[0] for row in rows for tag in row.tags}
     if letters & {"L", "U"}:
@@ -179,7 +194,7 @@ def _begins_inside(tags: Sequence[str]) -> bool:
     return any(tag[0] == "I" and before[2:] != tag[2:] for before, tag in pairs)
 
 
-def _as_bio(row: _Tagged, scheme: str) -> list[str]:
+def _as_bio(row: Tagged, scheme: str) -> list[str]:
     if scheme in ("BIOES", "BILOU"):
         return [tag if tag == "O" else _BEGIN.get(tag[0], tag[0]) + tag[1:] for tag in row.tags]
     if odd := next((tag for tag in row.tags if tag[0] not in "BIO"), None):
