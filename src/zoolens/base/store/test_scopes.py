@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zoolens.base.store.scopes import Dimension, Scope, batch_scope, class_scope, epoch_scope, pair_scope, parse_scope
+from zoolens.base.store.scopes import (
+    Dimension,
+    Scope,
+    batch_scope,
+    class_scope,
+    epoch_scope,
+    is_of_part,
+    pair_scope,
+    parse_scope,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,3 +48,10 @@ def test_scopes_are_written_in_one_way():
 def test_only_a_place_on_a_dimension_has_a_number():
     numbers = [parse_scope(text).number for text in ("batch=8", "batch=8,raw", "batch=x", "12", "")]
     assert numbers == [8, 8, None, None, None]
+
+
+def test_figures_of_the_whole_are_told_from_those_of_parts():
+    parts = [
+        text for text in ("", "batch=8", "batch=8,raw", "total", "class=3", "epoch=2", "with=ab") if is_of_part(text)
+    ]
+    assert parts == ["class=3", "epoch=2", "with=ab"]

@@ -33,8 +33,11 @@ class AnswerPair:
     b: int
     error: float  # largest absolute difference
     deviation: Deviation
-    flips: bool  # another class, or a vector off by more than a thousandth
+    flips: bool  # another class, another whole number, or a vector off by more than a thousandth
     not_finite: str = ""  # label of the side whose answer has numbers that are not finite
+    # Share of numbers that differ, of answers that are whole numbers such as the class of each pixel, between which no
+    # distance means anything; None: they are quantities.
+    differing: float | None = None
 
 
 @dataclass(frozen=True)
@@ -155,11 +158,18 @@ def _row(a: Side, b: Side, where: tuple[int, str, int], output_a: Array, output_
     if _discrete(a, b):
         class_a = _class(a.scores(output_a))
         class_b = _class(b.scores(output_b))
-        flips = class_a != class_b
-    else:
-        class_a = class_b = -1
-        flips = not moved.error <= TOLERANCE  # also where the error is no number
-    return AnswerPair(*where, class_a, class_b, error, moved, flips, "".join(broken))
+        return AnswerPair(*where, class_a, class_b, error, moved, class_a != class_b, "".join(broken))
+    if _is_counted(a, output_a) and _is_counted(b, output_b):
+        differing = float(np.mean(values[0] != values[1])) if values[0].size else 0.0
+        return AnswerPair(*where, -1, -1, error, moved, differing > 0, "".join(broken), differing)
+    flips = not moved.error <= TOLERANCE  # also where the error is no number
+    return AnswerPair(*where, -1, -1, error, moved, flips, "".join(broken))
+
+
+def _is_counted(side: Side, output: Array) -> bool:
+    """Whether the numbers of an answer are names of something, such as the class of each pixel, and not quantities."""
+    by_parts = bool(task_named(side.job.manifest.task).roles)
+    return by_parts and output.dtype.kind in "iub" and not side.watched.quantised
 
 
 def _class(scores: Array) -> int:

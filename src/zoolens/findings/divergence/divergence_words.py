@@ -112,9 +112,13 @@ def coverage_lines(divergence: Divergence) -> Iterator[str]:
 def _on_answers(divergence: Divergence) -> Iterator[str]:
     answers = divergence.answers
     flipped = f"{len(answers.flipped):,} of {len(answers.rows):,} inputs are answered differently"
-    flipped += "" if answers.discrete else f" (by more than {TOLERANCE:g} relative)"
+    shares = [row.differing for row in answers.rows if row.differing is not None]
+    if not answers.discrete:
+        flipped += " (in at least one whole number)" if shares else f" (by more than {TOLERANCE:g} relative)"
     floor = f", {_floor(divergence)}" if divergence.output is None else ""
-    if math.isfinite(answers.relative_error):
+    if shares:
+        sizes = f"are whole numbers, such as classes, of which up to {100 * max(shares):.2f} % differ on an input"
+    elif math.isfinite(answers.relative_error):
         sizes = f"differ by up to {answers.max_error:.2g} ({number(answers.relative_error)} relative{floor})"
     else:
         sizes = "of at least one input are finite on one side only, so that their difference has no measure"
@@ -136,6 +140,8 @@ def _on_answers(divergence: Divergence) -> Iterator[str]:
 
 
 def _flip(row: AnswerPair, discrete: bool) -> str:
+    if row.differing is not None:
+        return f"{100 * row.differing:.2f} % of its numbers differ"
     if not discrete:
         finite = math.isfinite(row.deviation.error)
         return f"off by {number(row.deviation.error)}" if finite else f"{row.not_finite} answers with no finite numbers"

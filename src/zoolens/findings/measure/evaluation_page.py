@@ -24,6 +24,7 @@ _TILES: Final = {"latency_p50": "median latency", "file_size": "file", "peak_mem
 _FIGURES: Final = (
     Column("metric", "key"), Column("scope"), Column("value", "number"), Column("n", "number"), Column("why"),
 )  # fmt: skip
+_CLASSES: Final = (Column("class"), Column("metric"), Column("value", "number"))
 
 
 def run_page(store: Store, run: Run) -> Page:
@@ -42,6 +43,7 @@ def run_page(store: Store, run: Run) -> Page:
         sections=(
             *([Section(warnings=unchecked)] if unchecked else ()),
             *_answers(store, run),
+            *_classes(run, observations),
             *_latencies(store, run),
             Section("Figures", warnings=(*misjudged, *failed), tables=(("", figures_table(observations)),)),
         ),
@@ -79,6 +81,17 @@ def _answers(store: Store, run: Run) -> Iterator[Section]:
         yield Section("Calibration", charts=(reliability_chart(reliability_of(predictions)),))
     except ZoolensError as error:
         yield Section("Calibration", paragraphs=(str(error.message),))
+
+
+def _classes(run: Run, observations: Sequence[Observation]) -> Iterator[Section]:
+    """What a task whose answers are no classes tells of each class; a classifier's are in the confusion matrix."""
+    scopes = [(each, parse_scope(each.scope)) for each in observations]
+    of_classes = [each for each, scope in scopes if scope.dimension is Dimension.CLASS and each.value is not None]
+    if main_metric(run) == ACCURACY or not of_classes:
+        return
+    lowest = sorted(of_classes, key=lambda each: each.value or 0.0)
+    rows = [(str(each.details.get("class") or each.scope), each.metric, with_interval(each)) for each in lowest]
+    yield Section("Classes", ("The lowest first.",), tables=(("", Table("classes", _CLASSES, tuple(rows))),))
 
 
 def _latencies(store: Store, run: Run) -> Iterator[Section]:

@@ -4,7 +4,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoolens.inventory.datasets.previews import LARGE_SIDE, SIDE, Picture, described, picture_of
+from zoolens.inventory.datasets.previews import (
+    BARS,
+    LARGE_SIDE,
+    LETTERS_OF_PAIR,
+    PALETTE,
+    SIDE,
+    WORDS,
+    Picture,
+    described,
+    overlay_png,
+    picture_of,
+)
+from zoolens.inventory.datasets.sound.waveform import Waveform, to_record
+from zoolens.inventory.datasets.text_dataset import TextPair, Words
 
 RANDOM = np.random.default_rng(0)
 
@@ -65,3 +78,28 @@ def test_what_is_no_image_is_described():
 def test_a_text_is_shown_as_it_is_and_a_long_one_in_part():
     assert picture_of(np.array("<b>good</b>", object)) == Picture("<b>good</b>")
     assert picture_of(np.array("x" * 5000, object)).words == "x" * 600 + "…"
+
+
+def test_words_pairs_and_sounds_are_shown_as_what_they_are():
+    def text(value):
+        made = np.empty((), object)
+        made[()] = value
+        return picture_of(made)
+
+    words = text(Words(("a",) * (WORDS + 3)))
+    assert (len(words.tokens), words.more_tokens, words.texts) == (WORDS, 3, ())
+    pair = text(TextPair("who \n was\tit", "x" * (LETTERS_OF_PAIR + 1)))
+    assert (pair.texts[0], len(pair.texts[1]), pair.tokens) == ("who was it", LETTERS_OF_PAIR, ())
+    samples = np.zeros((1600, 2), np.float32)
+    samples[800:, 1] = -0.5
+    sound = picture_of(to_record(Waveform(samples, 16000)))
+    assert (sound.words, sound.seconds, sound.png) == ("0.10 s at 16,000 Hz, 2 channels", 0.1, None)
+    assert (len(sound.wave), sound.wave[0], sound.wave[-1]) == (BARS, 0.0, 0.5)
+    assert picture_of(to_record(Waveform(samples[:0], 16000))).wave == ()
+
+
+def test_a_map_has_a_pattern_beyond_the_colours():
+    drawn = pixels(overlay_png(np.full((8, 8), len(PALETTE) + 1)))
+    assert {tuple(colour) for colour in drawn[:, :, :3].reshape(-1, 3)} == {PALETTE[1]}
+    assert len(np.unique(drawn[:, :, 3])) == 2  # stripes
+    assert len(np.unique(pixels(overlay_png(np.ones((8, 8), int)))[:, :, 3])) == 1

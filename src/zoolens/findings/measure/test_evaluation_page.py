@@ -1,0 +1,26 @@
+"""The page of a run whose task is not classification."""
+
+import pytest
+
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
+from zoolens.base.store.store import open_store
+from zoolens.findings.measure.evaluation_page import run_page
+
+
+@pytest.mark.parametrize(("task", "listed"), [("detection", True), ("classification", False)])
+def test_classes_have_their_names_and_the_lowest_comes_first(tmp_path, task, listed):
+    manifest = {"name": "net", "outputs": [{"task": task}]}
+    facts = [
+        Observation("ap", 0.5, unit="fraction", low=0.4, high=0.6),
+        Observation("class_ap", 0.75, scope="class=3", unit="fraction", details={"class": "cat"}),
+        Observation("class_ap", 0.25, scope="class=7", unit="fraction", details={"class": "<b>dog"}),
+    ]
+    with open_store(tmp_path / "store.sqlite") as store:
+        stack = StackRecord("s", "fake", {"version": "1"}, {})
+        run = store.begin_run(ModelRecord("m", "zoo:net@1", "fake", manifest), DatasetRecord("d", "data", 3), stack)
+        store.finish_stage(run.id, "metric:task", facts)
+        page = run_page(store, store.run(run.id))
+    tables = {section.title: section.tables[0][1].rows for section in page.sections if section.tables}
+    assert [row[0] for row in tables["Figures"]] == ["ap"]
+    classes = [(row[0], row[2]) for row in tables.get("Classes", ())]
+    assert classes == ([("<b>dog", "25.0 %"), ("cat", "75.0 %")] if listed else [])
