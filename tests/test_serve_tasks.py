@@ -150,3 +150,48 @@ def test_every_real_model_is_served_plainly(home, path):
     metadata = asyncio.run(asyncio.wait_for(served(), 100))
     assert metadata.inputs
     assert metadata.outputs
+
+
+def test_a_real_tagger_answers_the_tags_that_were_measured(store, tmp_path):
+    """Texts of several lengths, each run alone, since the model is not told where padding begins."""
+    pytest.importorskip("onnxruntime")
+    model, tokens = (TASKS / "ner" / "models" / f"slovnet_ner_factru.{end}" for end in ("onnx", "vocab.json"))
+    vocabulary = json.loads(tokens.read_text(encoding="utf-8"))
+    unknown, size = vocabulary["words"].index("<unk>"), len(vocabulary["words"])
+    words = {"key": "words", "unknown_id": unknown, "shapes": {"rule": "slovnet", "key": "shapes"}}
+    tensors = {"input_ids": "word_id", "shape_ids": "shape_id"}
+    tokenizer = {"max_length": 8192, "vocabulary": size, "padding": "none", "words": words, "tensors": tensors}
+    viterbi = {"op": "viterbi", "transitions": vocabulary["transitions"]}
+    manifest = {
+        "name": "slovnet",
+        "inputs": [{"modality": "text", "shape": [None, None], "dtype": "int64", "tokenizer": tokenizer}],
+        "outputs": [{"task": "token-classification", "labels": vocabulary["tags"], "postprocess": [viterbi]}],
+        "assets": [
+            {
+                "format": "onnx",
+                "files": [{"location": model.as_uri()}, {"location": tokens.as_uri(), "role": "tokenizer"}],
+            }
+        ],
+    }
+    (tmp_path / "slovnet.yaml").write_text(yaml.safe_dump(manifest))
+    data = f"tagged:{TASKS / 'ner' / 'data' / 'factrueval2016_test.jsonl'}"
+    (outcome,) = evaluate(
+        tmp_path / "slovnet.yaml", data, limit=12, runtimes="onnxruntime", batches=(), cold=False, store=store
+    )
+    assert not outcome.errors
+    kept = run_predictions(store, outcome.run).main.columns["tags"]
+    samples = [open_dataset(data, limit=SHOWN).read(place).value.item() for place in range(SHOWN)]
+
+    async def asked():
+        service = Service(reference="file:slovnet", within=0.9, input="text", batch={"size": 4})
+        how = HostSettings(refresh=0.0, latency=QUICK, seed=0)
+        async with open_plane() as plane, host_services(plane, {"tasks": service}, settings=how):
+            return await asyncio.gather(*(answer(plane, str(sample)) for sample in samples))
+
+    async def answer(plane, text):
+        response = await plane.infer(InferRequest("tasks", {"text": np.array([[text.encode()]], object)}))
+        return json.loads(response.outputs["answer"][0, 0])
+
+    for place, document in enumerate(asyncio.run(asyncio.wait_for(asked(), 200))):
+        assert tuple(document["words"]) == samples[place].parts
+        assert document["tags"] == kept[place].tolist()

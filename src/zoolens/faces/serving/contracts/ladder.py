@@ -57,8 +57,10 @@ class Rung:
 
     model: str  # as the catalog names it
     runtime: str
-    equivalence: float  # share of the probes on which it answers as the reference does; 1 for the reference itself
-    equivalence_lower: float | None  # the share that the query promises, a lower bound; 1 for the reference itself
+    # Share of the probes on which it answers as the reference does, or mean agreement of answers that agree in part; 1
+    # for the reference itself
+    equivalence: float
+    equivalence_lower: float | None  # what is promised of it, a lower bound; 1 for the reference itself
     profile: LatencyProfile
     memory_bytes: int | None = None
     figures: Mapping[str, float] = field(default_factory=dict)  # accuracy, energy and the like, where they are known

@@ -50,7 +50,7 @@ class EventKind(StrEnum):
     START = "start"
     SWITCH = "switch"  # another model answers from now on
     LADDER = "ladder"  # the ladder was replaced, or could not be
-    PROMISE = "promise"  # a tier agrees with the reference less often than was promised
+    PROMISE = "promise"  # a tier agrees with the reference less than was promised
     OBJECTIVE = "objective"  # the latency objective is not kept
     MEMORY = "memory"  # the limit on the memory of all models has changed, or cannot be read
     DROPPED = "dropped"  # entries of the log are missing

@@ -31,7 +31,7 @@ _FEWEST_COMPARED: Final = 30  # comparisons before a promise is judged
 class LiveComparisons:
     """The pairs of models of one service that have answered the same requests. Belongs to the event loop. `ask` lets a
     model answer in the background. `violated` is called with a tier and a sentence, once, where the tier agrees with
-    the reference less often than was promised."""
+    the reference less than was promised."""
 
     def __init__(
         self, name: str, built: ServiceLadder, ask: Ask, violated: Callable[[Rung, str], None], seed: int | None
