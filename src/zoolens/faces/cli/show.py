@@ -134,7 +134,11 @@ def describe_input(item: Input) -> str:
         return describe_text(item, item.tokenizer)
     if item.sound is not None:
         return describe_sound(item, item.sound)
-    kind = f"{item.color} image, {item.layout}" if item.modality == "image" else "array"
+    kind = {
+        "image": f"{item.color} image, {item.layout}",
+        "constant": f"always {item.value}",
+        "size": f"the image's {item.size}",
+    }.get(item.modality, "array")
     decoded = "" if item.decoder == DEFAULT_DECODER else f", decoded by {item.decoder}"
     return f"{item.name or 'the input'}: {shape_text(item.shape)} {item.dtype}, {kind}{decoded}"
 

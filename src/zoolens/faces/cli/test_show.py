@@ -6,8 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from zoolens.base.errors import UnknownName
-from zoolens.faces.cli.show import command
+from zoolens.faces.cli.show import command, describe_input, describe_step
 from zoolens.findings.graph.structures.structure import structure_of
+from zoolens.inventory.manifests.schema import Input
 
 MANIFEST = """\
 zoolens: 1
@@ -124,3 +125,14 @@ def test_parameters_are_those_in_use_and_those_held(tmp_path, monkeypatch):
     assert "parameters  20 (28 held: 8 are merged with others or cut off)" in after
     data = json.loads(CliRunner().invoke(command, [str(path), "--json"]).stdout)
     assert (data["parameters"], data["parameters_held"], data["parameters_merged"]) == (20, 28, 8)
+
+
+def test_inputs_beside_the_sample_and_steps_of_text_lines_are_described():
+    size = Input(name="s", modality="size", size="image_wh", shape=(None, 2), dtype="int64")
+    assert describe_input(size) == "s: ?×2 int64, the image's image_wh"
+    constant = Input(name="c", modality="constant", value=(1, 0.5), shape=(2,))
+    assert describe_input(constant) == "c: 2 float32, always (1.0, 0.5)"
+    line = {"op": "resize_height", "height": 48, "width": [320, 640]}
+    image = Input(shape=(1, 3, 48, None), preprocess=[line, {"op": "letterbox", "size": [8, 8], "rounding": "floor"}])
+    assert describe_step(image.preprocess[0]).startswith("resize to 48×320 to 640, as wide as the aspect ratio says")
+    assert describe_step(image.preprocess[1]).endswith("sides by floor")
