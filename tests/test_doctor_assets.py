@@ -40,7 +40,7 @@ def examined(store, tmp_path):
             "outputs": [output],
             "assets": [{"format": model.rpartition(".")[2], "files": listed}],
         }
-        (tmp_path / "real.yaml").write_text(yaml.safe_dump(manifest, allow_unicode=True))
+        (tmp_path / "real.yaml").write_text(yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True))
         found = zoolens.doctor(tmp_path / "real.yaml", data, runtime=runtime, store=store)
         return found, {fault.factor: fault.correct for fault in found.faults}
 

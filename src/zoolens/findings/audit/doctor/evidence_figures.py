@@ -216,8 +216,8 @@ def _of_judged_answers(first: JudgedAnswers, second: JudgedAnswers) -> Differenc
     found = resampled_difference(second.aggregate, first.aggregate, n, metric.limits)
     known = metric.interval and found.interval is not None
     moved = None if first.scores is None or second.scores is None else np.asarray(first.scores - second.scores)
-    same = change == 0 and found.unknown is NoInterval.NO_SPREAD and (moved is None or not moved.any())
-    if same:
+    unmoved = found.unknown is NoInterval.NO_SPREAD if moved is None else not moved.any()
+    if change == 0 and unmoved:
         return Difference(change, p_metric=1.0, at_most=0.0)
     return Difference(
         change,

@@ -82,6 +82,8 @@ def test_variants_that_are_equally_good_are_seldom_called_better(n, pairs, most)
 def test_a_variant_that_may_be_much_better_is_not_ruled_out():
     assert rules_out_better([Contrast(*shares(better=1, worse=20, equal=79))])
     assert not rules_out_better([Contrast(*shares(better=6, worse=4, equal=40))])
+    # The same answers are no better, however few they are.
+    assert rules_out_better([Contrast(evidence([1, 0, 0]), evidence([1, 0, 0]))])
     # Nothing is better than all there is.
     assert rules_out_better([Contrast(evidence([1] * 5), evidence([1, 1, 0, 1, 1]))])
     assert not rules_out_better([Contrast(evidence([0] * 5), evidence([0] * 4 + [1]))])
