@@ -197,7 +197,7 @@ def _needed(count: Floats) -> Integers:
 
 
 def _first_reaching(sums: Integers, needed: Integers) -> Integers:
-    """The place at which each row of ascending sums (rows × thresholds × events) reaches each number (rows × numbers)."""
+    """Where each row of ascending sums (rows × thresholds × events) reaches each of its numbers (rows × numbers)."""
     rows, thresholds, events = sums.shape
     # One search for all rows: each has a range of numbers of its own.
     above = int(max(sums[:, :, -1].max(initial=0), needed.max(initial=0))) + 1
