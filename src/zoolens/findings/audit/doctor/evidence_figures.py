@@ -225,7 +225,8 @@ def _of_judged_answers(first: JudgedAnswers, second: JudgedAnswers) -> Differenc
         found.p_value if known else None,
         None if moved is None else _flipped(moved, gained(metric, change)),
         at_most=_least_of(
-            _at_most(metric, found.interval, second) if known else _mean_at_most(moved), _room(metric, second.value)
+            _at_most(metric, found.interval, second) if known else _mean_at_most(moved, gained(metric, change)),
+            _room(metric, second.value),
         ),
     )
 
@@ -248,13 +249,18 @@ def _room(metric: Metric, value: float) -> float | None:
     return room if math.isfinite(room) else None
 
 
-def _mean_at_most(moved: Floats | None) -> float | None:
-    """How much the mean score may have risen, where resampling tells nothing of the metric."""
+def _mean_at_most(moved: Floats | None, gain: float) -> float | None:
+    """How much better it may be where resampling tells nothing of the metric: as much as the mean score may have risen,
+    but no less than twice what the metric gained.
+
+    DeepLab's images centred instead of at the top left cost 7 points of mIoU on 50 images, and the scores of
+    images alone did not show it.
+    """
     if moved is None:
         return None
     nothing = mean_of(np.zeros(len(moved)))
     interval = resampled_difference(nothing, mean_of(moved), len(moved)).interval
-    return None if interval is None else interval.high
+    return None if interval is None else max(interval.high, 2 * gain)
 
 
 def _at_most(metric: Metric, interval: Interval | None, base: JudgedAnswers) -> float | None:

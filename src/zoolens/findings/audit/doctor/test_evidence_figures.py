@@ -10,6 +10,7 @@ from zoolens.findings.audit.doctor.evidence_figures import (
     SIGN_FLIPS,
     Difference,
     JudgedAnswers,
+    _mean_at_most,
     difference,
 )
 from zoolens.inventory.tasks.ragged import Ragged
@@ -87,6 +88,14 @@ def test_a_variant_that_may_be_much_better_is_not_ruled_out():
     # Nothing is better than all there is.
     assert rules_out_better([Contrast(evidence([1] * 5), evidence([1, 1, 0, 1, 1]))])
     assert not rules_out_better([Contrast(evidence([0] * 5), evidence([0] * 4 + [1]))])
+
+
+def test_a_metric_without_an_interval_is_ruled_out_only_where_it_hardly_moved():
+    """Scores of inputs that hardly rise say nothing of a metric that does."""
+    moved = np.tile([0.01, -0.01, 0.0], 20)
+    assert _mean_at_most(moved, gain=0.01) < 0.1
+    assert _mean_at_most(moved, gain=0.07) >= 0.1
+    assert _mean_at_most(None, gain=0.0) is None
 
 
 def test_against_a_manifest_that_cannot_run_scores_decide():
