@@ -155,6 +155,9 @@ def test_pairs_that_a_model_takes_together_and_numbers_that_judge_it(tmp_path, s
     assert found.value == pytest.approx((1 / 3 + 2 / 3) / 2)
     alone = evaluated(model, f"{tmp_path / 'pairs.csv'}?text=a&value=bad,good", store)
     assert "The sample is one text, but the model takes pairs" in alone.errors[0]
+    write_tokenizer(tmp_path / "tokenizer.json")  # its template of pairs has the first text alone
+    half = evaluated(model, f"{tmp_path / 'pairs.csv'}?text=a,b&value=bad,good", store)
+    assert "template of pairs has no place for text B, which would never reach the model" in half.errors[0]
 
 
 def test_words_are_tagged(tmp_path, store):

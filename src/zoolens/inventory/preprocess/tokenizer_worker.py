@@ -107,6 +107,8 @@ class _LibraryEncoder:
                 f"The tokenizer cannot be read: {first_line(error)}.",
                 hint="It must be a tokenizer.json of the library `tokenizers`, in a version that can read it.",
             ) from error
+        if pair:
+            _check_pair_template(json.loads(content).get("post_processor"))
         self._tokenizer, self._special = tokenizer, request["special"]
         self._unknown = _unknown(tokenizer, content)
         pad = own.get("pad_id")
@@ -140,6 +142,23 @@ class _LibraryEncoder:
             return self._tokenizer.encode(*parts, add_special_tokens=self._special)
         except BaseException as error:
             raise ManifestError(f"The tokenizer cannot split a text into tokens: {first_line(error)}.") from error
+
+
+def _check_pair_template(processor: Any) -> None:
+    """ManifestError where the template of a pair lacks one of its texts, which the library would drop silently."""
+    if not isinstance(processor, dict):
+        return
+    for each in processor.get("processors") or ():
+        _check_pair_template(each)
+    if processor.get("type") != "TemplateProcessing":
+        return
+    pieces = [piece for piece in processor.get("pair") or () if isinstance(piece, dict)]
+    found = {piece["Sequence"].get("id") for piece in pieces if isinstance(piece.get("Sequence"), dict)}
+    if missing := sorted({"A", "B"} - found):
+        raise ManifestError(
+            f"The tokenizer's template of pairs has no place for text {missing[0]}, which would never reach the model.",
+            hint="Correct post_processor.pair in tokenizer.json, or leave `pair` out of the manifest.",
+        )
 
 
 def _unknown(tokenizer: Any, content: bytes) -> int | None:
