@@ -1,4 +1,4 @@
-"""Do the intervals of AP, mIoU, entity F1, mAP, AUC, Spearman and exact match hold, and those of `compare` and `query`?
+"""Do the intervals of AP, mIoU, entity F1, mAP, AUC, Spearman and exact match hold, and those of `compare`?
 
     python benchmarks/task_intervals.py [--reps 400] [--sizes 50 200 1000] [--only detection] [--store FILE]
 
@@ -10,7 +10,7 @@ Samples of n inputs are drawn from it, and the product's own functions say what 
 - the interval of the difference of the two models (`zoolens compare`);
 - how often `compare` calls two models different at 5 % that are equally good: in that population each input is there
   twice, the second time with the answers of the two models exchanged;
-- the bound on the mean agreement that `equiv` and `query` give.
+- the bound on the mean agreement that `equiv` gives.
 
 `--store`: a store with finished evaluations. The agreement of each two of its runs on the same inputs is then a
 population too. The exit status is 1 where a coverage is below its nominal value by more than three standard errors.
