@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import dataclass
 
 import click
 
@@ -17,18 +18,56 @@ _NEXT = (
     ("ui", "all of it in a browser: the explorer"),
     ("runs", "what was measured, kept in your store"),
     ("compare {a} {b}", "two runtimes, one model, input by input"),
+    ("demo detection", "the same for detectors"),
     ("runs show {a}", "everything about one run, and the environment it ran in"),
     ("eval your-model.onnx --data your/images", "your own model, on your own dataset"),
     ("models", "every zoo on this machine"),
 )
 
+_NEXT_DETECTORS = (
+    ("ui", "all of it in a browser, with the boxes drawn"),
+    ("compare {a} {b}", "two detectors, picture by picture"),
+    ('query "TASK detection CORR detector-large WITHIN 50%"', "what could replace the largest"),
+    ("equiv {a} {b}", "how far their boxes agree"),
+    ("runs show {a}", "all figures of COCO, and each class"),
+    ("eval your-detector.yaml --data 'coco:boxes.json'", "your own detector, on your own pictures"),
+)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What the demo of a task evaluates, and what it says of it."""
+
+    models: tuple[str, ...]
+    data: str
+    runtimes: tuple[str, ...]
+    images: str
+    figure: str
+    then: tuple[tuple[str, str], ...]
+
+
+def _shown(task: str) -> _Shown:
+    if task == "classification":
+        return _Shown(("demo:*",), "demo", ("onnxruntime", "litert"), "2,000 images", "Top-1", _NEXT)
+    from zoolens.inventory.zoos.demo import SHAPES_FOLDER
+
+    manifests = tuple(str(path) for path in sorted(SHAPES_FOLDER.glob("*.yaml")))
+    return _Shown(
+        manifests, "demo:shapes", ("onnxruntime",), "200 pictures", "AP (COCO's mean precision)", _NEXT_DETECTORS
+    )
+
 
 @click.command()
+@click.argument("task", type=click.Choice(["classification", "detection"]), default="classification")
 @store_option("makes")
 @trust_option
 @wide_option
-def command(store: str | None) -> None:
-    """Evaluate twelve small classifiers on 2,000 Fashion-MNIST images in two runtimes, with no framework installed."""
+def command(task: str, store: str | None) -> None:
+    """Evaluate small models that come with zoolens, with no framework installed.
+
+    classification: twelve classifiers on 2,000 images of Fashion-MNIST, in two runtimes. detection: three detectors on
+    200 drawn pictures of shapes.
+    """
     from zoolens.base import plugins
     from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
@@ -38,12 +77,13 @@ def command(store: str | None) -> None:
     from zoolens.findings.measure.latency import LatencySettings
     from zoolens.findings.measure.plan import EvaluationPlan
 
-    runtimes = [name for name in ("onnxruntime", "litert") if plugins.load(plugins.RUNTIMES, name)().version()]
+    shown = _shown(task)
+    runtimes = [name for name in shown.runtimes if plugins.load(plugins.RUNTIMES, name)().version()]
     if not runtimes:
         raise ZoolensError("The demo needs a small runtime.", hint="Run: pip install 'zoolens[demo]'")
     plan = EvaluationPlan(
-        models=["demo:*"],
-        data="demo",
+        models=list(shown.models),
+        data=shown.data,
         wanted=RunOptions(runtimes=runtimes),
         latency=LatencySettings(max_seconds=0.25),
         cold_repeats=1,
@@ -58,13 +98,13 @@ def command(store: str | None) -> None:
                 bars.say(f"✗ {outcome.title}: {(outcome.errors + outcome.warnings)[0]}")
     print_outcomes(opened, outcomes, plan.batches)
     click.echo(
-        f"\n{len(outcomes)} runs of 2,000 images in {time.monotonic() - started:.0f} s. Top-1 with its 95 % interval; "
-        "p50 ×1: median latency of one image."
+        f"\n{len(outcomes)} runs of {shown.images} in {time.monotonic() - started:.0f} s. {shown.figure} with its 95 % "
+        "interval; p50 ×1: median latency of one image."
     )
     runs = [outcome.run.id[:8] for outcome in outcomes if outcome.run]
     if len(runs) > 1:
         click.echo("\nWhat to try next")
-        for words, what in _NEXT:
+        for words, what in shown.then:
             click.echo(f"  {_program()} {words.format(a=runs[0], b=runs[1]):40} {what}")
     if any(outcome.failed for outcome in outcomes):
         raise ZoolensError("Some evaluations failed; see above.")

@@ -14,6 +14,7 @@ from zoolens.inventory.zoos.zoo import Entry, Weights, Zoo
 
 DATA_FOLDER: Final = Path(__file__).parent / "demo_data"
 MODELS_FOLDER: Final = DATA_FOLDER / "models"
+SHAPES_FOLDER: Final = DATA_FOLDER / "shapes"  # detectors, and pictures with boxes: see `zoolens demo detection`
 
 
 class DemoZoo(Zoo):

@@ -6,7 +6,8 @@ import pytest
 
 from zoolens.base.errors import DatasetError
 from zoolens.inventory.datasets.demo import CLASSES, open_demo
-from zoolens.inventory.zoos.demo import DATA_FOLDER, DemoZoo
+from zoolens.inventory.manifests.files import read_manifest
+from zoolens.inventory.zoos.demo import DATA_FOLDER, SHAPES_FOLDER, DemoZoo
 from zoolens.inventory.zoos.zoo import Weights
 
 ENTRIES = list(DemoZoo().entries())
@@ -153,7 +154,51 @@ def test_the_subset_has_2000_images_of_ten_classes():
 
 
 def test_the_subset_takes_no_location():
-    with pytest.raises(DatasetError, match="takes no location"):
+    with pytest.raises(DatasetError, match=r"are demo and demo:shapes, without options, but got /some"):
         open_demo("/somewhere")
+    with pytest.raises(DatasetError, match="shapes, split"):
+        open_demo("shapes", split="train")
     with pytest.raises(DatasetError, match="split"):
         open_demo(split="train")
+
+
+# --- detectors of shapes
+
+DETECTORS = [read_manifest(path) for path in sorted(SHAPES_FOLDER.glob("*.yaml"))]
+
+
+def test_pictures_have_boxes_of_three_classes():
+    data = open_demo("shapes")
+    assert (len(data), data.name, data.classes) == (200, "shapes", ("circle", "square", "triangle"))
+    assert data.notes == ()
+    truths = [data.truth(place) for place in range(len(data))]
+    assert all(len(truth["boxes"]) for truth in truths)
+    assert {number for truth in truths for number in truth["classes"].tolist()} == {0, 1, 2}
+    assert data.read(0).value.shape == (64, 64, 3)
+
+
+def test_three_detectors_of_different_size_are_as_their_manifests_say():
+    assert [manifest.name for manifest in DETECTORS] == ["detector-large", "detector-medium", "detector-small"]
+    sizes = []
+    for manifest in DETECTORS:
+        content = (SHAPES_FOLDER / manifest.assets[0].files[0].location).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == manifest.assets[0].files[0].sha256
+        assert (manifest.license, manifest.task) == ("Apache-2.0", "detection")
+        sizes.append(len(content))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] < 300_000
+
+
+def test_the_larger_detector_finds_more(tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    from zoolens.base.store.store import open_store
+    from zoolens.findings.measure.evaluate import evaluate
+
+    models = [SHAPES_FOLDER / f"detector-{size}.yaml" for size in ("small", "large")]
+    with open_store(tmp_path / "store.db") as store:
+        outcomes = evaluate(
+            models, "demo:shapes", runtimes="onnxruntime", batches=(), cold=False, trust=True, store=store
+        )
+        found = [{one.metric: one.value for one in store.observations(outcome.run.id)} for outcome in outcomes]
+    assert found[0]["ap"] + 0.05 < found[1]["ap"]
