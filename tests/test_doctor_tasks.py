@@ -143,15 +143,21 @@ def test_a_right_detector_is_found_right(pictures, store):
 DAMAGES = {
     "nothing": ({}, {}),
     "box order": ({"format": "yxyx"}, {"box order": "xyxy, pixels"}),
-    "two faults": (
-        {"format": "yxyx", "labels": ["green", "blue", "red"]},
-        {"box order": "xyxy, pixels", "label offset": "every output one class lower"},
-    ),
     "activation": ({"activation": "none"}, {"activation": "sigmoid"}),
 }
 
 
-@pytest.mark.parametrize(("changes", "faults"), DAMAGES.values(), ids=DAMAGES)
+TWO_FAULTS = (
+    {"format": "yxyx", "labels": ["green", "blue", "red"]},
+    {"box order": "xyxy, pixels", "label offset": "every output one class lower"},
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "faults"),
+    [*DAMAGES.values(), pytest.param(*TWO_FAULTS, marks=pytest.mark.slow)],
+    ids=[*DAMAGES, "two faults"],
+)
 def test_readings_of_a_detector_are_told_apart(pictures, store, few_axes, changes, faults):
     found = examined(pictures, store, **changes)
     assert {fault.factor: fault.correct for fault in found.faults} == faults, found.sentence
@@ -192,6 +198,7 @@ def test_a_detector_that_finds_nothing_proves_nothing(pictures, store, few_axes)
     assert not found.faults
 
 
+@pytest.mark.slow
 def test_activation_that_is_applied_twice_is_proven_by_the_scores(pictures, store, few_axes):
     """AP cannot see it, since the order of scores is the same. All lie between 0 and 1 before the sigmoid."""
     found = examined(pictures, store, file="probabilities.onnx")
@@ -258,7 +265,10 @@ def reviews(tmp_path):
 
 @pytest.mark.parametrize(
     ("label_map", "faults"),
-    [(None, {}), ({0: 1, 1: 0}, {"label order": "outputs as they come"})],
+    [
+        (None, {}),
+        pytest.param({0: 1, 1: 0}, {"label order": "outputs as they come"}, marks=pytest.mark.slow),
+    ],
     ids=["right", "exchanged"],
 )
 def test_two_classes_that_are_exchanged_are_found(tmp_path, reviews, store, label_map, faults):

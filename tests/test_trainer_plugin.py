@@ -93,7 +93,6 @@ def test_a_trainer_that_nobody_knows_is_no_default_and_no_reference():
     assert reference_trainer().name == "torch"
 
 
-@pytest.mark.slow
 def test_diff():
     found = static_diff("torch:mlp", "numpy:mlp", input_shape=(1, 8, 8))
     assert found.networks[1] == "dense layers in numpy"

@@ -26,6 +26,7 @@ from zoolens.findings.graph.importers.openvino import OPENVINO
 from zoolens.findings.graph.importers.tflite import TFLITE
 from zoolens.findings.graph.importers.torch import TORCHVISION
 from zoolens.inventory.datasets.arrow_columns import open_parquet
+from zoolens.inventory.datasets.beir import open_beir
 from zoolens.inventory.datasets.cifar10 import open_cifar10
 from zoolens.inventory.datasets.coco import open_coco
 from zoolens.inventory.datasets.dataset import Dataset
@@ -210,6 +211,16 @@ def squad(folder: Path, answer: str = "1") -> Dataset:
     return open_squad(str(folder / "dev.json"))
 
 
+def beir(folder: Path, score: int = 1) -> Dataset:
+    (folder / "qrels").mkdir()
+    for name in ("corpus", "queries"):
+        rows = [{"_id": f"{name} {number}", "text": str(number)} for number in range(10)]
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    judged = [f"queries {number}\tcorpus {number}\t{score if number == 1 else 1}" for number in range(10)]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]))
+    return open_beir(str(folder))
+
+
 def yolo(folder: Path, wider: int = 0) -> Dataset:
     for name in ("images", "labels"):
         (folder / name).mkdir()
@@ -269,6 +280,7 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "voc": voc,
     "tagged": tagged,
     "squad": squad,
+    "beir": beir,
     "yolo": yolo,
     "saved": saved,
     "webdataset": webdataset,
@@ -280,6 +292,7 @@ CHANGED: dict[str, Callable[[Path], Dataset]] = {
     "voc": lambda folder: voc(folder, wider=1),
     "tagged": lambda folder: tagged(folder, tag="B-Y"),
     "squad": lambda folder: squad(folder, answer="1 2"),
+    "beir": lambda folder: beir(folder, score=2),
     "yolo": lambda folder: yolo(folder, wider=1),
 }
 for name, opened in DATASETS.items():

@@ -189,6 +189,7 @@ def test_three_detectors_of_different_size_are_as_their_manifests_say():
     assert sizes[0] < 300_000
 
 
+@pytest.mark.slow
 def test_the_larger_detector_finds_more(tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
     monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from zoolens.base.errors import ManifestError
 from zoolens.findings.audit.doctor.diagnosis import Diagnosis
+from zoolens.findings.measure.run_data import ACCURACY
 from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.manifests.files import dump_manifest
 from zoolens.inventory.manifests.guesses import GUESSED
@@ -96,4 +97,10 @@ def as_data(diagnosis: Diagnosis) -> dict[str, Any]:
     for name in ("declared", "corrected"):
         manifest: Manifest | None = getattr(diagnosis, name)
         data[name] = manifest.model_dump(mode="json", exclude_defaults=True) if manifest else None
+    if diagnosis.metric == ACCURACY:
+        # The names of 0.1.0, which are deprecated: see docs/stability.md.
+        for trial in data["trials"]:
+            trial["accuracy"] = trial["value"]
+        for factor in data["sensitivity"]:
+            factor |= {"worst_accuracy": factor["worst_value"], "best_accuracy": factor["best_value"]}
     return {**data, "fragment": fragment(diagnosis)}

@@ -9,6 +9,7 @@ from typing import Any
 from zoolens.base.present.results import Result, frame
 from zoolens.base.statistics.intervals import Interval
 from zoolens.findings.audit.doctor.variants import NotSwept
+from zoolens.findings.measure.run_data import ACCURACY
 from zoolens.inventory.manifests.schema import Manifest
 
 
@@ -124,4 +125,8 @@ class Diagnosis(Result):
     def frame(self) -> Any:
         """Returns a pandas DataFrame with a row for each variant that was tried, the declared one first. Figures of
         a variant that cannot run are missing."""
-        return frame((trial.as_row() for trial in self.trials), "Diagnosis.frame")
+        rows = [trial.as_row() for trial in self.trials]
+        if self.metric == ACCURACY:
+            # The names of 0.1.0, which are deprecated: see docs/stability.md.
+            rows = [{**row, "images": row["inputs"], "accuracy": row["value"]} for row in rows]
+        return frame(rows, "Diagnosis.frame")

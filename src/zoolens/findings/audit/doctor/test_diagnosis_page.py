@@ -72,6 +72,9 @@ def test_a_frame_has_every_variant_and_no_figures_of_one_that_cannot_run():
     assert table["variant"].tolist() == [one.variant for one in TRIALS]
     assert table["value"].tolist()[:2] == [0.9, 0.95]
     assert all(map(math.isnan, table["value"][2:]))
+    # The names of 0.1.0 are kept for classifiers.
+    assert table["accuracy"].tolist()[:2] == [0.9, 0.95]
+    assert table["images"].tolist() == table["inputs"].tolist()
     # The declared variant is not compared with itself.
     assert table["change"].isna().tolist() == [True, False, True, True]
     assert table["p_value"].isna().tolist() == [True, False, True, True]

@@ -6,8 +6,8 @@ A bootstrap over images is thus one call of `resampled`; the sort by score is do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,8 @@ from zoolens.inventory.tasks.scoring.box_lists import Floats, Integers
 from zoolens.inventory.tasks.scoring.box_matching import AREAS, THRESHOLDS, ImageParts
 from zoolens.inventory.tasks.scoring.box_pools import LIMITS, RECALLS, found_shares, pooled, precisions
 
-_ROWS: Final = 16  # weights at once: the curves of 80 classes then have 41 MB
+_ROWS: Final = 64  # weights at once: the curves of 80 classes and one range of areas then have 41 MB
+_FIELDS: Final = 12  # of `BoxFigures`
 
 
 @dataclass(frozen=True)
@@ -54,27 +55,28 @@ class BoxAccumulator:
 
     def figures(self, weights: ArrayLike | None = None) -> BoxFigures:
         """`weights`: how often each image counts, integers of at least 0; each once if not given."""
-        precision, recall = self.curves(weights)
-        return _figures(precision, recall)
-
-    def curves(self, weights: ArrayLike | None = None) -> tuple[Floats, Floats]:
-        """Precision (thresholds × recalls × classes × areas) and recall (thresholds × classes × areas × limits), with
-        NaN for classes without true boxes."""
         times = _checked(weights, self._images)
-        precision, recall = self._curves(times[np.newaxis])
-        return precision[0], recall[0]
+        figures, _ = self.resampled(times[np.newaxis])
+        return BoxFigures(*figures[0].tolist())
 
     def resampled(self, weights: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """The twelve figures, and the AP of each class (columns), for several weights at once (rows): far quicker than
         one by one."""
         for row in weights:
             _checked(row, self._images)
-        figures, classes = [np.zeros((0, len(fields(BoxFigures))))], [np.zeros((0, len(self.classes)))]
+        figures = np.zeros((len(weights), _FIELDS))
+        classes = np.zeros((len(weights), len(self.classes)))
         for start in range(0, len(weights), _ROWS):
-            precision, recall = self._curves(weights[start : start + _ROWS])
-            figures.append(np.array([astuple(_figures(*one)) for one in zip(precision, recall, strict=True)]))
-            classes.append(precision[..., 0].mean(axis=(1, 2)))
-        return np.concatenate(figures), np.concatenate(classes)
+            some = slice(start, start + _ROWS)
+            counts = self._counts(weights[some])
+            for area in range(len(AREAS)):
+                precision, recall = self._curves_of(area, weights[some], counts[:, area])
+                for row, one in enumerate(zip(precision, recall, strict=True), start):
+                    for place, value in _figures_of(area, *one):
+                        figures[row, place] = value
+                if not area:
+                    classes[some] = precision.mean(axis=(1, 2))
+        return figures, classes
 
     def average_precision(self, weights: NDArray[np.int64]) -> Floats:
         """AP alone, of boxes of all sizes, for several weights at once: an eighth of the time of all twelve figures."""
@@ -88,37 +90,34 @@ class BoxAccumulator:
         with np.errstate(invalid="ignore"):
             return np.asarray(sums / np.count_nonzero(counts, axis=1))
 
-    def _curves(self, times: Integers) -> tuple[Floats, Floats]:
+    def _counts(self, times: Integers) -> Floats:
+        """True boxes: rows × areas × classes."""
         # Products of whole numbers are exact in float64, and much quicker there.
-        counts = np.tensordot(times.astype(np.float64), self._truths, axes=1)
-        shape = (len(times), len(THRESHOLDS), len(self.classes), len(AREAS))
-        precision = np.full((*shape[:2], len(RECALLS), *shape[2:]), np.nan)
-        recall = np.full((*shape, len(LIMITS)), np.nan)
+        return np.asarray(np.tensordot(times.astype(np.float64), self._truths, axes=1))
+
+    def _curves_of(self, area: int, times: Integers, counts: Floats) -> tuple[Floats, Floats]:
+        """Precision (rows × thresholds × recalls × classes) and recall (rows × thresholds × classes × limits)."""
+        shape = (len(times), len(THRESHOLDS))
+        precision = np.full((*shape, len(RECALLS), len(self.classes)), np.nan)
+        recall = np.full((*shape, len(self.classes), len(LIMITS)), np.nan)
         for label, pool in enumerate(self._pools):
-            for area, events in enumerate(pool.events):
-                known = np.flatnonzero(counts[:, area, label])
-                count = counts[known, area, label]
-                if len(known):
-                    recall[known, :, label, area] = found_shares(events, times[known], count)
-                    precision[known, :, :, label, area] = precisions(pool, area, times[known], count)
+            known = np.flatnonzero(counts[:, label])
+            if len(known):
+                count = counts[known, label]
+                recall[known, :, label] = found_shares(pool.events[area], times[known], count)
+                precision[known, :, :, label] = precisions(pool, area, times[known], count)
         return precision, recall
 
 
-def _figures(precision: Floats, recall: Floats) -> BoxFigures:
-    return BoxFigures(
-        ap=_mean(precision[:, :, :, 0]),
-        ap50=_mean(precision[0, :, :, 0]),
-        ap75=_mean(precision[5, :, :, 0]),
-        ap_small=_mean(precision[:, :, :, 1]),
-        ap_medium=_mean(precision[:, :, :, 2]),
-        ap_large=_mean(precision[:, :, :, 3]),
-        ar1=_mean(recall[:, :, 0, 0]),
-        ar10=_mean(recall[:, :, 0, 1]),
-        ar100=_mean(recall[:, :, 0, 2]),
-        ar_small=_mean(recall[:, :, 1, 2]),
-        ar_medium=_mean(recall[:, :, 2, 2]),
-        ar_large=_mean(recall[:, :, 3, 2]),
-    )
+def _figures_of(area: int, precision: Floats, recall: Floats) -> Iterator[tuple[int, float]]:
+    """The figures of one range of areas, by their places among the fields of `BoxFigures`."""
+    if area:
+        yield 2 + area, _mean(precision)
+        yield 8 + area, _mean(recall[:, :, -1])
+        return
+    yield from ((0, _mean(precision)), (1, _mean(precision[0])), (2, _mean(precision[5])))
+    for limit in range(len(LIMITS)):
+        yield 6 + limit, _mean(recall[:, :, limit])
 
 
 def _checked(weights: ArrayLike | None, images: int) -> Integers:

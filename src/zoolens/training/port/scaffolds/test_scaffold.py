@@ -74,6 +74,7 @@ class Small(nn.Module):
         return self.head(self.drop(torch.flatten(x, 1)))
 
 
+@pytest.mark.slow
 def test_a_network_of_blocks_in_keras():
     net = Small()
     draft = drafted(net, "keras", "3x8x8")

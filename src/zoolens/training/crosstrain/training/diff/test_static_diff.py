@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 
 # Its 121 convolutions take as long as the other networks together.
+pytestmark = pytest.mark.slow  # two frameworks inspect ResNet-50: 26 s. tests/test_trainer_plugin.py is quick.
 DENSENET = pytest.param("densenet121", marks=pytest.mark.slow)
 VGG = pytest.param("vgg16", marks=pytest.mark.slow)  # 134 million parameters
 
