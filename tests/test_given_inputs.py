@@ -195,6 +195,22 @@ def test_a_file_without_a_batch_axis_takes_one_sample_at_a_time(home, tmp_path, 
     assert figures(outcome)["top1"] == 1
 
 
+def test_a_detector_without_a_batch_axis_may_find_a_single_box(home, tmp_path, boxed):
+    """One row of boxes is not taken for an axis of inputs."""
+    network = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[3, 8, 8] image) => (float[K, 4] b, float[K, 1] s)
+    <float[2] limits = {-9, 9}, float[2, 4] all = {0.125, 0.25, 0.625, 0.75, 0, 0, 1, 1}, float[2, 1] ones = {1, 1}>
+    { mean = ReduceMean <axes = [0, 1, 2], keepdims = 0> (image)
+      found = Greater (mean, limits)
+      b = Compress <axis = 0> (all, found)
+      s = Compress <axis = 0> (ones, found) }"""
+    inputs = [{"shape": [1, 3, 8, 8], "preprocess": [{"op": "resize", "size": [8, 8]}]}]
+    read = {"op": "boxes", "format": "xyxy", "units": "shares"}
+    output = {"task": "detection", "parts": {"boxes": "b", "scores": "s"}, "postprocess": [read], "labels": ["cat"]}
+    (outcome,) = evaluate(saved(tmp_path, "single", network, inputs, output), boxed, batches=(), **QUICK)
+    assert figures(outcome)["ap"] == 1
+
+
 def test_a_batch_fixed_at_three_is_filled_up(home, tmp_path, arrays):
     network = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[3, 3] x, float[3, 1] bias) => (float[3, 3] out)

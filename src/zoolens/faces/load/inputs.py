@@ -34,6 +34,7 @@ MADE_UP: Final = 16  # different requests of made-up tensors
 USUAL_LIMIT: Final = 500  # inputs of a dataset that are sent, unless another number is asked for
 _LARGEST_INTEGER: Final = 100  # of made-up integers: they may be numbers of words or classes
 TEXT: Final = "text"  # the input of services that take texts
+SOUND: Final = "sound"  # and of those that take sounds
 
 Array = NDArray[Any]
 
@@ -110,6 +111,11 @@ def dataset_inputs(
         judged: JudgedOutput | None
         if _takes_files(model):
             name = model.inputs[0].name
+            if name == SOUND:
+                raise ZoolensError(
+                    "The server takes encoded sounds, which `zoolens load` does not send.",
+                    hint="Send them with a client of your own.",
+                )
             make = _texts(dataset, model.inputs[0]) if name == TEXT else _encoded_image(dataset)
             judged = None if _answers_documents(model) else judge_main_output(job, session, dataset)
             feeds: Callable[[int], dict[str, Array]] = lambda index: {name: make(index)}  # noqa: E731
@@ -206,6 +212,6 @@ def _judge(judged: JudgedOutput | None, labels: NDArray[np.int64]) -> Judge | No
             raise ZoolensError(f"The answer has no output {judged.tensor.name!r}.")
         if labels[number] == UNLABELLED:
             return UNKNOWN
-        return int(judged.read(raw)[0].argmax() == labels[number])
+        return int(judged.read(np.asarray(judged.raw(response.outputs)))[0].argmax() == labels[number])
 
     return judge

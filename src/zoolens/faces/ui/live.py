@@ -190,13 +190,14 @@ class LiveModels:
             output = opened.output
             about = (opened.ref, opened.runtime, output.task.name)
             if output.scores is not None:
-                scores = _finite(output.scores(raw[output.tensor.name])[0], "image")
+                scores = _finite(output.scores(output.inputs_first(raw))[0], "image")
                 if output.task.discrete:
                     return LiveAnswer(*about, _best(output, scores, most), "", None, "", seconds, is_new)
                 words = output.task.show(output.kept(scores[np.newaxis]), 0)
                 return LiveAnswer(*about, (), words, None, "", seconds, is_new)
             answers = output.answers(raw, opened.prepare.memo(pixels) if output.task.located else None)
-            said = self._told_of(opened, answers, hashlib.sha256(pixels.tobytes()).hexdigest(), "image")
+            digest = hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes())
+            said = self._told_of(opened, answers, digest.hexdigest())
             return LiveAnswer(*about, (), *said, seconds, is_new)
 
     def answer_texts(self, model: str, runtime: str | None, texts: Sequence[str], most: int) -> LiveTexts:
@@ -218,7 +219,7 @@ class LiveModels:
         told = [self._told.get(key) for key in (a, b)]
         if told[0] is None or told[1] is None:
             raise ZoolensError("One of these answers is no longer known.", hint="Ask both models again.")
-        return told[0].output.task.agreement_name(), live_agreement(told[0], told[1])
+        return live_agreement(told[0], told[1])
 
     def _text_answer(self, opened: _Opened, sample: Value, most: int) -> tuple[TextAnswer, float]:
         prepare, output = opened.text, opened.output
@@ -232,19 +233,20 @@ class LiveModels:
         pieces = tuple(prepare.tokenizer.show(sample)) if isinstance(sample, str) else ()
         about = (facts.tokens, bool(facts.cut), facts.unknown, pieces)
         if output.scores is None:
-            words, drawing, key = self._told_of(opened, output.answers(raw, memo), repr(sample), "text")
+            words, drawing, key = self._told_of(opened, output.answers(raw, memo), repr(sample))
             split = sample.parts if isinstance(sample, Words) else ()
             return TextAnswer(*about, words=words, drawing=drawing, key=key, split=split), seconds
         pooling, name = opened.manifest.outputs[0].pooling, output.tensor.name
-        values = _finite(output.scores(prepare.pooled(raw[name], records, pooling, name))[0], "text")
+        pooled = prepare.pooled(output.inputs_first(raw), records, pooling, name)
+        values = _finite(output.scores(pooled)[0], "text")
         if output.task.discrete:
             return TextAnswer(*about, classes=_best(output, values, most)), seconds
         return TextAnswer(*about, vector=values), seconds
 
-    def _told_of(self, opened: _Opened, answers: Answers, given: str, modality: str) -> tuple[str, Drawing | None, str]:
+    def _told_of(self, opened: _Opened, answers: Answers, given: str) -> tuple[str, Drawing | None, str]:
         """An answer in words, as a drawing, and the key under which it is kept."""
         task, labels = opened.output.task, opened.output.labels
-        told = ToldAnswer(opened.ref, given, opened.output, modality, answers)
+        told = ToldAnswer(opened.ref, given, opened.output, answers)
         key = hashlib.sha256(repr((told.model, opened.runtime, given)).encode()).hexdigest()[:32]
         self._told.put(key, told)
         return task.show(answers, 0, labels), task.drawing(answers, 0, labels), key
@@ -323,6 +325,12 @@ def _open(model: str, runtime: str | None, modality: str, classes: SharedClasses
         raise ModelError(
             f"{placement.entry.ref} takes {len(placement.manifest.inputs)} inputs, not one {modality} alone.",
             hint="Choose another model.",
+        )
+    code = placement.manifest.code
+    if code is not None and (code.preprocess or code.postprocess):
+        raise ModelError(
+            f"The manifest of {placement.entry.ref} has code for its inputs or outputs, which this page does not run.",
+            hint="Choose another model, or declare the steps.",
         )
     session = placement.open_isolated()
     try:

@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.errors import ZoolensError
+from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.inventory.catalog.sessions import Placement
 from zoolens.inventory.preprocess.classes import plain_name
 from zoolens.inventory.preprocess.outputs import build_scores, labels_of
-from zoolens.inventory.runtimes.runtime import Session, TensorSpec
+from zoolens.inventory.runtimes.runtime import Session, TensorSpec, shape_text
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader, named_tensor, tensors_by_role
 from zoolens.inventory.tasks.task import Answers, Task, task_named
 
@@ -53,7 +53,8 @@ class LiveOutput:
     task: Task
     tensors: Mapping[str, TensorSpec]  # by role; a task without roles has one
     labels: Sequence[str] | None  # names of the classes of an answer
-    shared: bool  # whether its classes have the numbers that all models share
+    numbers: frozenset[int] | None  # of its classes among those that all models share; None: they have their own
+    batch_axis: int
     read: Reader | None  # of a task with roles
     scores: Callable[[Array], NDArray[np.float32]] | None  # of every other task
 
@@ -64,8 +65,19 @@ class LiveOutput:
     def answers(self, raw: Mapping[str, Array], memo: Any) -> Answers:
         """What a task with roles keeps of the answer to one input."""
         assert self.read is not None
-        parts = {role: raw[tensor.name] for role, tensor in self.tensors.items()}
-        return self.kept(self.read(parts, [memo]))
+        return self.kept(self.read({role: self.inputs_first(raw, role) for role in self.tensors}, [memo]))
+
+    def inputs_first(self, raw: Mapping[str, Array], role: str = "") -> Array:
+        """The answer of a tensor to the only input, with inputs along its first axis."""
+        tensor = self.tensors[role]
+        answer = raw[tensor.name]
+        moved = np.moveaxis(answer, self.batch_axis, 0) if answer.ndim > self.batch_axis else answer
+        if moved.ndim == 0 or len(moved) != 1:
+            raise ModelError(
+                f"The output {tensor.name} has shape {shape_text(answer.shape)}, which is no answer to one input.",
+                hint="Choose another model.",
+            )
+        return moved
 
     def kept(self, values: Any) -> Answers:
         """What the task keeps of values that were read."""
@@ -81,14 +93,15 @@ def live_output(placement: Placement, session: Session, classes: SharedClasses) 
     if not task.roles:
         named = named_tensor(session.outputs, output.name, "output", 0)
         scores = build_scores(own, named, discrete=task.discrete)
-        return LiveOutput(task, {"": named}, labels, shared=False, read=None, scores=scores)
+        return LiveOutput(task, {"": named}, labels, None, own.batch_axis, read=None, scores=scores)
     tensors = tensors_by_role(own, task.roles, session.outputs, 0)
     # Where an answer lies in an image, two models may mean the same place and the same class by another number.
     located = task.located and placement.manifest.inputs[0].modality == "image"
     numbers = classes.numbered(labels) if located and labels else None
     setup = OutputSetup(own, placement.manifest.inputs, tensors, placement.entry.folder, translation=numbers)
     names = labels if numbers is None else classes.names
-    return LiveOutput(task, tensors, names, shared=numbers is not None, read=task.reader(setup), scores=None)
+    known = None if numbers is None else frozenset(numbers.tolist())
+    return LiveOutput(task, tensors, names, known, own.batch_axis, read=task.reader(setup), scores=None)
 
 
 @dataclass(frozen=True)
@@ -98,24 +111,31 @@ class ToldAnswer:
     model: str
     given: str  # digest of the input
     output: LiveOutput
-    modality: str
     answers: Answers
 
 
-def live_agreement(a: ToldAnswer, b: ToldAnswer) -> float:
-    """How far two models agree on one input, between 0 and 1; ZoolensError says why that is not known."""
+def live_agreement(a: ToldAnswer, b: ToldAnswer) -> tuple[str, float]:
+    """What the agreement of two models on one input is, and how large, between 0 and 1; ZoolensError says why it is not
+    known."""
     if a.given != b.given:
         raise ZoolensError("The two models were given different inputs.", hint="Give both the same.")
     if a.output.task is not b.output.task:
         raise ZoolensError(f"{a.model} does {a.output.task.name} and {b.model} does {b.output.task.name}.")
-    if a.modality == "image" and not _same_classes(a.output, b.output):
-        raise ZoolensError(
-            "The classes of the two models cannot be matched by name.", hint="Name them under labels in both manifests."
-        )
-    return float(a.output.task.agreement(a.answers, b.answers)[0])
+    task = a.output.task
+    alone = _of_one_alone(a.output, b.output) if task.numbered else 0
+    told = f"; {alone} classes that only one of them knows count as differences" if alone else ""
+    return f"{task.agreement_name()}{told}", float(task.agreement(a.answers, b.answers)[0])
 
 
-def _same_classes(a: LiveOutput, b: LiveOutput) -> bool:
-    if a.shared or b.shared:
-        return a.shared and b.shared
-    return a.labels is not None and a.labels == b.labels
+def _of_one_alone(a: LiveOutput, b: LiveOutput) -> int:
+    """How many classes only one of two models knows. ZoolensError: they have none in common, or cannot be matched."""
+    if a.numbers is None or b.numbers is None:
+        if a.labels is None or a.labels != b.labels:
+            raise ZoolensError(
+                "The classes of the two models cannot be matched by name.",
+                hint="Name them under labels in both manifests.",
+            )
+        return 0
+    if not a.numbers & b.numbers:
+        raise ZoolensError("The two models have no class in common.", hint="Compare models of the same classes.")
+    return len(a.numbers ^ b.numbers)

@@ -138,6 +138,24 @@ def test_boxes_lie_in_the_image_and_classes_are_shared_by_name(live, home, tmp_p
     assert live.agreement(a.key, a.key)[1] == 1
 
 
+def test_classes_that_only_one_model_knows_are_told_and_without_a_common_one_nothing_is(live, home, tmp_path):
+    named = {"c": ["cat", "dog", "owl"], "d": ["cat", "dog", "emu"], "e": ["ant", "bee", "fly"]}
+    c, d, e = (live.answer(detector(tmp_path, *about), "onnxruntime", PIXELS, 5) for about in named.items())
+    name, value = live.agreement(c.key, d.key)
+    assert value == 1
+    assert "2 classes that only one of them knows count as differences" in name
+    with pytest.raises(ZoolensError, match="no class in common"):
+        live.agreement(c.key, e.key)
+
+
+def test_images_of_other_sides_are_other_inputs(live, home, tmp_path):
+    blank = np.zeros((8, 16, 3), np.uint8)
+    path = detector(tmp_path, "sides", ["cat", "dog", "owl"])
+    a, b = (live.answer(path, "onnxruntime", pixels, 5) for pixels in (blank, blank.reshape(16, 8, 3)))
+    with pytest.raises(ZoolensError, match="different inputs"):
+        live.agreement(a.key, b.key)
+
+
 @pytest.mark.slow
 def test_two_maps_agree_by_the_names_of_their_classes(live, home, tmp_path):
     a, b = (

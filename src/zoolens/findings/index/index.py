@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.errors import ModelError, ZoolensError
+from zoolens.base.errors import ZoolensError
 from zoolens.base.store.records import DatasetRecord
 from zoolens.base.store.state import Newest, StoreState
 from zoolens.findings.comparisons.wording import changed_file_note
@@ -152,7 +152,7 @@ class Index:
             theirs = self.signature(int(other)).main
             if theirs.width == ours.width:
                 # One model whose answers cannot be compared, such as masks of another size, must not end the query.
-                with contextlib.suppress(ModelError):
+                with contextlib.suppress(ZoolensError):
                     agreement[other] = pair_answers(ours, theirs).agreement.mean()
         return agreement
 

@@ -150,5 +150,5 @@ class MeasuredReading:
         # The first of several of its classes that stand for one of the dataset's.
         pairs = [(kept, own) for own, kept in enumerate(self._translation.tolist()) if kept >= 0]
         numbers = dict(reversed(pairs))
-        own_names = {} if labels is None else {kept: labels[own] for kept, own in numbers.items()}
+        own_names = {} if labels is None else {kept: labels[own] for kept, own in numbers.items() if own < len(labels)}
         return AnswerClasses(numbers, {**known, **own_names})

@@ -120,8 +120,9 @@ class Subject:
     def raw_answers(self, answered: Mapping[str, Array], batch: Array) -> tuple[Raw, ...]:
         """What each output has of the tensors that were answered to a prepared batch."""
         if self.alone:
-            # An output may have kept an axis of one.
-            answered = {name: value if value.shape[:1] == (1,) else value[None] for name, value in answered.items()}
+            # An output may have kept an axis of one. Only the file says so: an answer may have one row by chance.
+            kept = {spec.name for spec in self.session.outputs if spec.shape[:1] == (1,)}
+            answered = {name: value if name in kept else value[None] for name, value in answered.items()}
         answers = tuple(output.raw(answered) for output in self.outputs)
         for output, answer in zip(self.outputs, answers, strict=True):
             values = answer.values() if isinstance(answer, Mapping) else (answer,)

@@ -64,6 +64,7 @@ class Detection(Task):
         **dict.fromkeys(LEVELS, False),
     }
     truth = "boxes"
+    numbered = True
     metric = "ap"
     located = True
     ragged = frozenset({"boxes", "classes", "scores", "areas", "crowds"})

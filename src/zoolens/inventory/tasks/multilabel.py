@@ -65,6 +65,7 @@ class MultiLabel(Task):
     unit = "labels"
     roles: ClassVar[Mapping[str, bool]] = {"scores": True}
     truth = "labels"
+    numbered = True
     metric = "map"
     ragged = frozenset({"present"})
 

@@ -51,6 +51,7 @@ class Segmentation(Task):
     judged = True
     unit = "classes"
     roles: ClassVar[Mapping[str, bool]] = {"mask": True}
+    numbered = True
     truth = "mask"
     metric = FIGURES[0]
     located = True

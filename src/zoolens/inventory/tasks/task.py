@@ -99,6 +99,9 @@ class Task(ABC):
     # The tensors that one output is read from, by what they hold, and whether each must be there (`parts` in a
     # manifest). Empty: one tensor, which is read as scores of classes or as plain numbers.
     roles: ClassVar[Mapping[str, bool]] = {}
+    # Answers name classes by number, which mean the same in two models only where their classes were matched. Answers
+    # of tasks that are `discrete` are matched before they are compared.
+    numbered: ClassVar[bool] = False
     # Answers are places in the sample (boxes, masks): its reader is given the `Framing` of each image.
     located: ClassVar[bool] = False
     truth: ClassVar[str | None] = None  # kind of truth that judges answers (see `datasets/truth.py`); None: a class

@@ -110,6 +110,8 @@ def examine(run: Run, progress: Progress) -> Candidate:
     taking = [spec for spec in manifest.inputs if spec.modality not in GIVEN]
     if len(taking) != 1:
         raise ZoolensError(f"it takes {len(taking)} inputs, and services take one.")
+    if manifest.outputs[0].batch_axis and answers_classes(task_named(manifest.task)):
+        raise ZoolensError("its answers have inputs along another axis than the first, which services do not read.")
     with job.open_isolated() as session:
         plain = len(session.inputs) == 1 and taking[0].modality in ("image", "array")
         if plain and answers_classes(task_named(manifest.task)):
@@ -163,6 +165,8 @@ def _examined_by_reading(name: str, job: Job, run: Run, session: Session) -> Can
 def _example(reading: MeasuredReading, session: Session) -> Example:
     spec = reading.job.manifest.inputs[0]
     memos: tuple[RowMemo, ...] = (RowMemo(),)
+    if spec.modality == "array" and len(session.inputs) > 1:
+        raise ZoolensError("it takes constants beside an array, which services do not fill.")
     if spec.modality == "array":
         feeds = made_up_feeds([as_declared(reading.subject.input, spec)], 1)
     else:

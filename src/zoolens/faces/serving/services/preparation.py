@@ -30,12 +30,15 @@ from zoolens.faces.serving.contracts.ladder import LatencyProfile
 from zoolens.faces.serving.services.candidates import Candidate
 from zoolens.faces.serving.services.profiles import StoredTiming
 from zoolens.findings.measure.latency import LatencySettings, latency_observations, measure_latency
+from zoolens.inventory.manifests.digests import digest
+from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
 
 _STAGE: Final = Stage.LATENCY.of("preparation")
 _METRIC: Final = "latency_p50"
 _NO_DATA: Final = DatasetRecord(fingerprint(["a picture made up for timing"]), "made-up picture", 1)
 _LONGEST: Final = 1.0  # seconds of one measurement: thousands of small pictures, some hundred large ones
 _LIBRARIES: Final = ("numpy", "pillow", "opencv-python-headless")  # that decode and resize
+_FURTHER: Final = {"text": ("tokenizers",), "sound": ("soundfile", "soxr")}
 
 
 def ensure_preparation(
@@ -88,11 +91,14 @@ def _records(candidate: Candidate, sent: str) -> tuple[ModelRecord, StackRecord]
         # Reading boxes or masks takes as long as some models do.
         content["output"] = candidate.output.model_dump(mode="json")
         content["answers"] = {name: list(array.shape) for name, array in candidate.example.answers.items()}
+    if TOKENIZER in candidate.job.paths:
+        content["tokenizer"] = digest(candidate.job.paths[TOKENIZER])
     machine = describe_machine()
+    libraries = (*_LIBRARIES, *_FURTHER.get(spec.modality, ()))
     identity = {
         "preparation": __version__,
         "machine": [machine.cpu, machine.cores],
-        "libraries": {name: installed_version(name) for name in _LIBRARIES},
+        "libraries": {name: installed_version(name) for name in libraries},
     }
     model = ModelRecord(fingerprint(["preparation", content]), f"preparation:{sent}", "preparation", content)
     return model, StackRecord(fingerprint(identity), "zoolens", identity, identity)
