@@ -23,7 +23,7 @@ _FORM: Final = 'Lines are {"_id": …, "title": …, "text": …}; qrels have th
 
 def open_beir(location: str, *, split: str = "test") -> TextDataset:
     """A folder. Samples are all documents, a title before its text, and then the queries that qrels/SPLIT.tsv judges.
-    split: test, dev or train."""
+    A document whose id is the query's is not ranked for it, as in BEIR's own evaluation. split: test, dev or train."""
     folder = Path(location).expanduser()
     table = _inside(folder, split)
     documents = _texts(folder / CORPUS, titles=True)
@@ -32,7 +32,8 @@ def open_beir(location: str, *, split: str = "test") -> TextDataset:
     unknown = next((query for query in judged if query not in asked), None)
     if unknown is not None:
         raise DatasetError(f"{table} judges the query {unknown[:80]!r}, which {QUERIES} does not have.", hint=_FORM)
-    truths = [_truth(name, {}) for name in documents] + [_truth("", judged[query]) for query in judged]
+    truths = [_truth(name, {}) for name in documents]
+    truths += [_truth("", judged[query], query if query in documents else None) for query in judged]
     return TextDataset(
         [*documents.values(), *(asked[query] for query in judged)],
         name=f"{folder.resolve().name} {split}",
@@ -77,7 +78,10 @@ def _judged(path: Path) -> dict[str, dict[str, float]]:
             raise DatasetError(
                 f"{path} line {number} has no query, no document, or no score of at least 0.", hint=_FORM
             )
-        found.setdefault(query, {})[document] = gain
+        own = found.setdefault(query, {})
+        if document in own:
+            raise DatasetError(f"{path} line {number} judges a document for a query again.", hint="Remove one of them.")
+        own[document] = gain
     if not found:
         raise DatasetError(f"{path} judges no query.", hint=_FORM)
     return found
@@ -91,10 +95,12 @@ def _gain(value: Any) -> float | None:
     return gain if math.isfinite(gain) and gain >= 0 else None
 
 
-def _truth(own: str, documents: dict[str, float]) -> Truth:
+def _truth(own: str, documents: dict[str, float], itself: str | None = None) -> Truth:
+    """`itself`: the query as a document, which also keeps its judgement where it has one."""
+    unranked = [] if itself is None else [itself]
     parts = {
         "own": np.array([own]),
-        "documents": np.array([*documents], np.str_),
-        "gains": np.array([*documents.values()], np.float64),
+        "documents": np.array([*documents, *unranked], np.str_),
+        "gains": np.array([*documents.values(), *(math.nan for _ in unranked)], np.float64),
     }
     return Truth("relevance", parts)

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from zoolens.base.errors import DatasetError
@@ -44,6 +45,15 @@ def test_documents_come_first_and_then_the_queries_that_are_judged(tmp_path):
     assert not len(dataset.truth(0)["documents"])
 
 
+def test_a_query_with_the_id_of_a_document_is_not_ranked_for_itself(tmp_path):
+    queries = [{"_id": "d1", "text": "ship"}, {"_id": "q2", "text": "good"}]
+    qrels = "query-id\tcorpus-id\tscore\nd1\td2\t1\nq2\td1\t1\n"
+    dataset = open_dataset(f"beir:{written(tmp_path, queries=queries, qrels=qrels)}")
+    assert dataset.truth(3)["documents"].tolist() == ["d2", "d1"]
+    np.testing.assert_array_equal(dataset.truth(3)["gains"], [1, np.nan])
+    assert dataset.truth(4)["documents"].tolist() == ["d1"]
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -54,6 +64,7 @@ def test_documents_come_first_and_then_the_queries_that_are_judged(tmp_path):
         ({"qrels": "query-id\tcorpus-id\tscore\nq1\td1\tnan\n"}, "line 2 has no query, no document, or no score"),
         ({"qrels": "query-id\tcorpus-id\tscore\nq1\td1\t-1\n"}, "no score of at least 0"),
         ({"qrels": "query-id\tcorpus-id\tscore\n"}, "judges no query"),
+        ({"qrels": QRELS + "q1\td1\t0\n"}, "line 6 judges a document for a query again"),
     ],
 )
 def test_what_cannot_be_read(tmp_path, changes, words):

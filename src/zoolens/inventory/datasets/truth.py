@@ -9,7 +9,8 @@ A truth has a kind, and arrays by name. The kinds and their arrays:
 - `value`: `value` (numbers of one answer, float64).
 - `similarity`: `similarity` (one number, float64: how alike the two texts of a pair are, on any scale).
 - `relevance`: `own` (one str: what others call the sample as a document; empty: it is a query), `documents` (str: those
-  that were judged for this query) and `gains` (float64: how relevant each is, at least 0); none for a document.
+  that were judged for this query) and `gains` (float64: how relevant each is, at least 0; NaN: the document is not
+  ranked for this query, as it is the query itself); none for a document.
 - `tags`: `tags` (words, str: one tag such as B-PER or O for each word of the sample).
 - `spans`: `texts` (answers, str: every answer that counts as right; none means that there is no answer).
 - `text`: `text` (one str).

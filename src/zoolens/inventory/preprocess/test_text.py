@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import DatasetError, ManifestError, ZoolensError
+from zoolens.inventory.datasets import text_dataset
 from zoolens.inventory.manifests.schema import Input
 from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.preprocess.text import PrepareText
@@ -90,6 +91,30 @@ def test_unigram_models_have_unknown_tokens_too(prepare, tmp_path):
     (tmp_path / "unigram.json").write_text(json.dumps(content))
     text = prepare(file=tmp_path / "unigram.json", vocabulary=3)
     assert text.facts(iter([texts("good zebra good")])).unknown == 1
+
+
+def test_words_whose_tokens_would_lack_the_space_before_them_are_refused(prepare, tmp_path):
+    """RobertaTokenizer of transformers 5.22.2 documents that words need add_prefix_space=True."""
+    vocabulary = {token: number for number, token in enumerate(("<pad>", "a", "A", "Ġa", "ĠA", "Ġ"))}
+    model = {"type": "BPE", "vocab": vocabulary, "merges": ["Ġ a", "Ġ A"]}
+    words = text_dataset.Words(("a", "a"))
+    for prefix, before, expected in (
+        (True, [], [3, 3]),
+        (False, [{"type": "WhitespaceSplit"}], [1, 1]),
+        (False, [], 0),
+    ):
+        level = {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True, "use_regex": True}
+        digits = {"type": "Digits", "individual_digits": True}
+        content = {"version": "1.0", "added_tokens": [], "model": model,
+                   "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*before, digits, level]}}  # fmt: skip
+        (tmp_path / "bytes.json").write_text(json.dumps(content))
+        text = prepare(file=tmp_path / "bytes.json", vocabulary=6)
+        if expected:
+            assert text.many(texts(words))["ids"][0, :2].tolist() == expected
+            continue
+        assert text.many(texts("a a"))["ids"][0, :2].tolist() == [1, 3]
+        with pytest.raises(ManifestError, match=r"space before a word.*add_prefix_space: true"):
+            text.many(texts(words))
 
 
 @pytest.mark.slow

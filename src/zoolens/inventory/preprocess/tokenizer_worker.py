@@ -20,6 +20,7 @@ SHOWN: Final = 200  # tokens of a text that are written out
 _LETTERS: Final = 60  # of each of them
 PLACES: Final = ("begins", "ends", "words", "texts")  # of each token
 _PADS: Final = ("[PAD]", "<pad>", "<PAD>", "<|pad|>")
+_REPEATED: Final = ("a", "A")  # words that are tried: a vocabulary may lack one of them
 
 
 def main(settings: Mapping[str, Any], began_ns: int) -> None:
@@ -111,6 +112,7 @@ class _LibraryEncoder:
             _check_pair_template(json.loads(content).get("post_processor"))
         self._tokenizer, self._special = tokenizer, request["special"]
         self._unknown = _unknown(tokenizer, content)
+        self._takes_words = False  # until it was tried
         pad = own.get("pad_id")
         if pad is None:
             pad = next((known for token in _PADS if (known := tokenizer.token_to_id(token)) is not None), None)
@@ -136,12 +138,32 @@ class _LibraryEncoder:
         return tokens
 
     def _encoded(self, form: str, parts: Sequence[str]) -> Any:
+        if form == WORDS and not self._takes_words:
+            self._check_words()
+        return self._split(form, parts)
+
+    def _split(self, form: str, parts: Sequence[str]) -> Any:
         try:
             if form == WORDS:
                 return self._tokenizer.encode(parts, is_pretokenized=True, add_special_tokens=self._special)
             return self._tokenizer.encode(*parts, add_special_tokens=self._special)
         except BaseException as error:
             raise ManifestError(f"The tokenizer cannot split a text into tokens: {first_line(error)}.") from error
+
+    def _check_words(self) -> None:
+        """ManifestError where two words get other ids than the text that they make up: the space between words belongs
+        to a token, and words that were split already have none."""
+        for word in _REPEATED:
+            if self._split(TEXT, [f"{word} {word}"]).ids == self._split(WORDS, [word, word]).ids:
+                continue
+            raise ManifestError(
+                "The tokenizer takes the space before a word into its token, which words that were split already do "
+                "not have: they would get other ids than in a text.",
+                hint="Set add_prefix_space: true in pre_tokenizer of tokenizer.json (prepend_scheme: always of "
+                "Metaspace) if the model was trained so; if it was trained on words without spaces, put "
+                "WhitespaceSplit before it in a Sequence.",
+            )
+        self._takes_words = True
 
 
 def _check_pair_template(processor: Any) -> None:

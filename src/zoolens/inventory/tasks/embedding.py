@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from zoolens.base.errors import ZoolensError
+from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.statistics.resampling import LEAST_INPUTS, Counts
 from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.ragged import Ragged
@@ -123,10 +123,13 @@ def retrieval(answers: Answers) -> Judgement:
     """nDCG@10 of the queries, of which each counts as often as it is drawn."""
     values, unfound = query_figures(answers)
     judged = np.isfinite(values)
+    gains: Ragged = answers.truths[GAINS]
     queries, documents = int(judged.sum()), int(np.sum([len(own) > 0 for own in answers.truths[OWN]]))
     notes = [f"{queries:,} queries, {documents:,} documents"]
-    if without := int(np.sum(answers.truths[DOCUMENTS].lengths > 0)) - queries:
+    if without := sum(len(row) > 0 and not (row > 0).any() for row in gains):
         notes.append(f"{without:,} queries have no relevant document and do not count")
+    if themselves := sum(bool(np.isnan(row).any()) for row in gains):
+        notes.append(f"{themselves:,} queries have the id of a document, which is left out of their ranking as in BEIR")
     if unfound:
         notes.append(f"{unfound:,} relevant documents are not among the inputs, and count as never found")
     # Fewer queries than an interval needs inputs: it would rest on them alone, however many documents there are.
@@ -142,12 +145,16 @@ def retrieval(answers: Answers) -> Judgement:
 
 def query_figures(answers: Answers) -> tuple[Floats, int]:
     """nDCG@10 of each input that is a query, NaN of all others and of those without a relevant document; and how many
-    relevant documents are not there."""
+    relevant documents are not there. A document with a gain of NaN is not ranked; if it was also judged as relevant, it
+    counts as never found."""
     own: list[str] = list(answers.truths[OWN])
     wanted: Ragged = answers.truths[DOCUMENTS]
     gains: Ragged = answers.truths[GAINS]
     places = {name: place for place, name in enumerate(name for name in own if name)}
-    units = _units(np.asarray(column(answers, "vector"), np.float64))
+    vectors = np.asarray(column(answers, "vector"), np.float64)
+    if not np.isfinite(vectors).all():
+        raise ModelError(f"A vector of {answers.output} holds NaN or infinity, so that nothing is ranked by it.")
+    units = _units(vectors)
     documents = units[[place for place, name in enumerate(own) if name]]
     values, unfound = np.full(len(own), np.nan), 0
     queries = np.flatnonzero(wanted.lengths > 0)
@@ -155,13 +162,18 @@ def query_figures(answers: Answers) -> tuple[Floats, int]:
     for begin in range(0, len(queries), step):
         some = queries[begin : begin + step]
         for query, cosines in zip(some.tolist(), units[some] @ documents.T, strict=True):
+            own_gains = list(zip(wanted[query].tolist(), gains[query].tolist(), strict=True))
+            unranked = {name for name, gain in own_gains if np.isnan(gain)}
             relevance, missing = np.zeros(len(documents)), []
-            for name, gain in zip(wanted[query].tolist(), gains[query].tolist(), strict=True):
-                if name in places:
+            for name, gain in own_gains:
+                if name in places and name not in unranked:
                     relevance[places[name]] = gain
                 elif gain > 0:
                     missing.append(gain)
-            unfound += len(missing)
+                    unfound += name not in places
+            left_out = [places[name] for name in unranked if name in places]
+            if left_out:
+                cosines, relevance = np.delete(cosines, left_out), np.delete(relevance, left_out)
             values[query] = query_ndcg(cosines, relevance, RANKED, missing).value
     return values, unfound
 

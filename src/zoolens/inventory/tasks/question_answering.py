@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from zoolens.base.errors import DatasetError, ModelError
 from zoolens.inventory.datasets.text_dataset import TextPair
 from zoolens.inventory.manifests.schema_texts import ANSWERING, AnswerSpan
+from zoolens.inventory.preprocess.outputs import dequantised
 from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
 from zoolens.inventory.tasks.drawing import Drawing
 from zoolens.inventory.tasks.judgement import Judgement, Metric
@@ -55,7 +56,8 @@ class QuestionAnswering(Task):
         step = next((step for step in setup.output.postprocess if isinstance(step, AnswerSpan)), AnswerSpan(op="span"))
 
         def read(tensors: Mapping[str, NDArray[Any]], memos: Sequence[Any]) -> list[str]:
-            starts, ends = (_rows(tensors[role], role) for role in ("start", "end"))
+            real = {role: dequantised(tensors[role], setup.tensors[role]) for role in self.roles}
+            starts, ends = (_rows(real[role], role) for role in ("start", "end"))
             return [_answer(*each, step) for each in zip(starts, ends, memos, strict=True)]
 
         return read

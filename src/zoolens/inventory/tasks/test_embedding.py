@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from zoolens.base.errors import ModelError
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.tasks.embedding import Embedding, query_figures
 from zoolens.inventory.tasks.scoring.retrieval import query_ndcg
@@ -116,6 +117,30 @@ def test_queries_without_a_relevant_document_do_not_count():
     assert "1 queries have no relevant document" in judged.notes[1]
     nothing = TASK.judgement(answers([[0, 0], [0, 0]], [related("a"), related(a=1)]))
     assert nothing.aggregate(np.ones((1, 2), int))[0, 0] == 1  # the only document is the best one
+
+
+def test_a_query_that_is_a_document_does_not_find_itself():
+    """As BEIR 2.2.0 does with ignore_identical_ids: the document leaves the ranking, and not what was judged."""
+    vectors = [[1, 0], [0, 1], [1, 0.1]]
+    documents = [related("q"), related("b")]
+    values, unfound = query_figures(answers(vectors, [*documents, related(b=1, q=math.nan)]))
+    assert (values[2], unfound) == (1, 0)
+    given = answers(vectors, [*documents, related(b=1)])
+    assert query_figures(given)[0][2] == pytest.approx(1 / math.log2(3))
+    itself = Truth("relevance", {"own": np.array([""]), "documents": np.array(["b", "q", "q"]),
+                                 "gains": np.array([1, 1, math.nan])})  # fmt: skip
+    given = answers(vectors, [*documents, itself])
+    values, unfound = query_figures(given)
+    assert (values[2], unfound) == (pytest.approx(1 / (1 + 1 / math.log2(3))), 0)
+    notes = TASK.judgement(given).notes
+    assert notes == ("1 queries, 2 documents", notes[1])
+    assert notes[1] == "1 queries have the id of a document, which is left out of their ranking as in BEIR"
+
+
+def test_a_vector_of_nan_is_said_and_makes_no_query_one_without_documents():
+    given = answers([[1, 0], [math.nan, 0], [1, 0]], [related("a"), related("b"), related(a=1)])
+    with pytest.raises(ModelError, match="holds NaN or infinity"):
+        TASK.judgement(given)
 
 
 def test_only_pairs_are_shown_as_pairs():

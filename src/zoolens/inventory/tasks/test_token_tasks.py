@@ -10,6 +10,7 @@ from zoolens.inventory.datasets.text_dataset import TextPair, Words
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.schema import Output
 from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
+from zoolens.inventory.runtimes.runtime import TensorSpec
 from zoolens.inventory.tasks.output_setup import OutputSetup
 from zoolens.inventory.tasks.question_answering import QuestionAnswering
 from zoolens.inventory.tasks.task import Answers
@@ -54,9 +55,12 @@ def places(words, of_tokens, side="right"):
     return TokenPlaces(Words(tuple(words)), zeros, zeros, tokens, zeros, side)
 
 
+EMISSIONS = TensorSpec("out", (None, None, len(TAGS)), "float32")
+
+
 def reader(**output):
     declared = Output(task="token-classification", **{"labels": list(TAGS), **output})
-    return TokenClassification().reader(OutputSetup(declared, (), {}))
+    return TokenClassification().reader(OutputSetup(declared, (), {"emissions": EMISSIONS}))
 
 
 def scores(*best):
@@ -90,6 +94,19 @@ def test_declared_transitions_choose_the_best_path():
     memo = places(["a", "b"], [0, 1])
     assert reader()({"emissions": emissions}, [memo])[0].tolist() == ["O", "I-PER"]
     assert viterbi({"emissions": emissions}, [memo])[0].tolist() == ["B-PER", "I-PER"]
+
+
+def test_quantised_scores_are_weighed_against_transitions_as_real_numbers():
+    """A score of 5 × 0.1 does not outweigh a transition of −1; one of 5 would."""
+    spec = TensorSpec("out", (1, 2, 4), "int8", scale=0.1, zero_point=-3)
+    between = [[0, 0, -1, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    declared = Output(
+        task="token-classification", labels=list(TAGS), postprocess=[{"op": "viterbi", "transitions": between}]
+    )
+    read = TokenClassification().reader(OutputSetup(declared, (), {"emissions": spec}))
+    raw = (5 * scores("O", "I-PER") - 3).astype(np.int8)[None]
+    raw[0, 1, TAGS.index("O")] = -2
+    assert read({"emissions": raw}, [places(["a", "b"], [0, 1])])[0].tolist() == ["O", "O"]
 
 
 def test_tags_that_cannot_be_read_are_refused_in_words():
@@ -142,15 +159,18 @@ def test_the_truth_itself_has_an_f1_of_1(true):
 CONTEXT = "Anna M. sings in Rome."
 
 
-def asked(starts, ends, **step):
+SPECS = {role: TensorSpec(role, (1, 9), "float32") for role in ("start", "end")}
+
+
+def asked(starts, ends, specs=None, dtype=np.float32, **step):
     """[CLS] Who ? [SEP] Anna M. sings in Rome. [SEP]: the scores of three tokens before those of the context."""
     begins = np.array([0, 0, 0, 0, 5, 8, 14, 17, 0])
     stops = np.array([0, 3, 0, 4, 7, 13, 16, 22, 0])
     texts = np.array([-1, 0, -1, 1, 1, 1, 1, 1, -1])
     memo = TokenPlaces(TextPair("Who", CONTEXT), begins, stops, texts, texts)
     declared = Output(task="question-answering", parts={"start": "s", "end": "e"}, postprocess=[{"op": "span", **step}])
-    read = QuestionAnswering().reader(OutputSetup(declared, (), {}))
-    tensors = {"start": np.zeros((1, 9), np.float32), "end": np.zeros((1, 9), np.float32)}
+    read = QuestionAnswering().reader(OutputSetup(declared, (), specs or SPECS))
+    tensors = {"start": np.zeros((1, 9), dtype), "end": np.zeros((1, 9), dtype)}
     tensors["start"][0, list(starts)] = list(starts.values())
     tensors["end"][0, list(ends)] = list(ends.values())
     return read(tensors, [memo])[0]
@@ -164,6 +184,16 @@ def test_the_best_span_of_the_context_is_the_answer():
     assert asked({0: 9, 3: 2}, {0: 9, 4: 2}) == "Anna M."
     with pytest.raises(ModelError, match="NaN or infinity"):
         asked({3: np.nan}, {})
+
+
+def test_quantised_scores_of_begin_and_end_are_added_as_real_numbers():
+    """int8 without dequantising: 120 + 10 overflows or outweighs; really 12 + 10 loses against 1 + 100."""
+    specs = {
+        "start": TensorSpec("s", (1, 9), "int8", scale=0.1, zero_point=0),
+        "end": TensorSpec("e", (1, 9), "int8", scale=10.0, zero_point=0),
+    }
+    starts, ends = {3: 120, 7: 10}, {3: 1, 7: 10, 4: 0}
+    assert asked(starts, ends, specs, np.int8, longest=1) == "Rome."
 
 
 def test_answers_are_judged_as_squad_does():

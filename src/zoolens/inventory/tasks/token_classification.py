@@ -16,6 +16,7 @@ from zoolens.base.errors import DatasetError, ManifestError, ModelError
 from zoolens.base.statistics.resampling import Counts
 from zoolens.inventory.datasets.text_dataset import Words
 from zoolens.inventory.manifests.schema_texts import TAGGING, Subwords, Viterbi
+from zoolens.inventory.preprocess.outputs import dequantised
 from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
 from zoolens.inventory.tasks.drawing import Drawing, DrawnMark
 from zoolens.inventory.tasks.judgement import Judgement, Metric
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 
 TAGS: Final = "tags"  # the column of answers, and that of truths
+ROLE: Final = "emissions"
 _OUTSIDE: Final = "O"
 _SHOWN: Final = 6  # entities
 _MOST_TYPES: Final = 20  # with a figure of their own
@@ -44,7 +46,7 @@ class TokenClassification(Task):
     summary = "Tags of words, such as named entities"
     judged = True
     metric = "f1"
-    roles: ClassVar[Mapping[str, bool]] = {"emissions": True}
+    roles: ClassVar[Mapping[str, bool]] = {ROLE: True}
     located = True
     truth = "tags"
     ragged = frozenset({TAGS})
@@ -63,7 +65,7 @@ class TokenClassification(Task):
         last = subwords is not None and subwords.take == "last"
 
         def read(tensors: Mapping[str, NDArray[Any]], memos: Sequence[Any]) -> list[NDArray[Any]]:
-            emissions = tensors["emissions"]
+            emissions = dequantised(tensors[ROLE], setup.tensors[ROLE])
             if emissions.ndim != 3 or emissions.shape[2] != len(labels):
                 raise ModelError(
                     f"The output has shape {emissions.shape}, not one score for each of {len(labels)} labels and each "
