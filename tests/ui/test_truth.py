@@ -104,8 +104,9 @@ def layers_of_a_trace(names):
         yield page, "", [f"{figure(trace['predict']['seconds'], 's')} one prediction, batch {trace['batch']}"]
         total = sum(layer["seconds"] for layer in trace["layers"])
         for layer in trace["layers"]:
-            told = Observation("t", layer["seconds"], unit="s", low=layer["low"], high=layer["high"])
-            yield page, layer["name"], [with_interval(told), f"{100 * layer['seconds'] / total:.1f} %"]
+            ends = {"low": layer["low"], "high": layer["high"], "details": {"interval": "order statistics"}}
+            told = with_interval(Observation("t", layer["seconds"], unit="s", n=layer["n"], **ends))
+            yield page, layer["name"], [told, f"{100 * layer['seconds'] / total:.1f} %"]
 
 
 def trials_of_studies(names):

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import Field
 
-from zoolens.base.store.records import Observation, Run
+from zoolens.base.store.records import Run
 from zoolens.base.store.run_columns import RunState
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Query, Shown
@@ -68,7 +68,4 @@ def trace_item(context: Context, run: Run) -> TraceItem:
 
 def timing_figure(timing: Timing, name: str) -> Figure:
     """A median of repetitions as a figure, marked where too few of them were undisturbed."""
-    details = {"disturbed": True} if timing.disturbed else {}
-    return figure_of(
-        Observation(name, timing.median, unit="s", low=timing.low, high=timing.high, n=timing.n, details=details)
-    )
+    return figure_of(timing.observation(name))

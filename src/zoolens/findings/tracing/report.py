@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from zoolens.base.present.figures import NOTHING, figure, with_interval
 from zoolens.base.present.tables import Column, Table
-from zoolens.base.store.records import Observation
 from zoolens.findings.tracing.spans import Level
 from zoolens.findings.tracing.stored import Overhead, Trace
 from zoolens.findings.tracing.trace_coverage import coverage_sentences, layer_coverage
@@ -26,12 +25,7 @@ def indent(depth: int) -> str:
 
 def timing_words(timing: Timing | None) -> str:
     """0.41 ms [0.40, 0.42], marked where too few repetitions were undisturbed."""
-    if timing is None:
-        return NOTHING
-    details = {"disturbed": True} if timing.disturbed else {}
-    return with_interval(
-        Observation("time", timing.median, unit="s", low=timing.low, high=timing.high, details=details)
-    )
+    return NOTHING if timing is None else with_interval(timing.observation("time"))
 
 
 def median_words(timing: Timing | None) -> str:

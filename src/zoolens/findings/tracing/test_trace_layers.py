@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zoolens.base.present.figures import NOTHING
-from zoolens.findings.tracing.report import median_words
+from zoolens.findings.tracing.report import median_words, timing_words
 from zoolens.findings.tracing.spans import Level, SpanColumns, add_profiles
 from zoolens.findings.tracing.trace_context import new_context
 from zoolens.findings.tracing.trace_layers import Timing, flat, observed_calls_of, timing
@@ -101,3 +101,9 @@ def test_a_disturbed_time_is_marked_on_cards_and_in_cells():
     assert median_words(quiet) == "2 ms"
     assert median_words(replace(quiet, disturbed=True)) == "2 ms (disturbed)"
     assert median_words(None) == NOTHING
+
+
+def test_equal_ends_of_a_median_are_an_interval_of_clock_ticks():
+    ticks = Timing(0.00004, 0.00004, 0.00004, 10, 0.00004)
+    assert timing_words(ticks) == "40 µs [40, 40]"
+    assert timing_words(replace(ticks, disturbed=True)) == "40 µs (disturbed) [40, 40]"
