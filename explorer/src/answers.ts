@@ -1014,6 +1014,10 @@ export interface RunDetail {
   environment: (Fact)[];
   resolved: (Fact)[];
   origin: (Fact)[];
+  /** What its main output does; empty where the run does not say it. */
+  task: string;
+  /** Whether an answer is one class, so that classes can be confused and confidence can be calibrated. */
+  of_classes: boolean;
   /** Whether the run has predictions. */
   answered: boolean;
   /** This run and its repetitions, where there are any. */

@@ -83,6 +83,8 @@ def test_boxes_are_drawn_on_the_inputs_of_a_run(visitor, drawn):
     image, box = answer.locator("img").bounding_box(), picture.locator(".outline rect").last.bounding_box()
     assert (box["x"] - image["x"]) / image["width"] == pytest.approx(2 / 16, abs=0.03)
     assert box["width"] / image["width"] == pytest.approx(8 / 16, abs=0.03)
+    expect(page.get_by_role("tab", name="Confusion")).to_have_count(0)
+    expect(page.get_by_role("tab", name="Calibration")).to_have_count(0)
     page.get_by_role("tab", name="Classes").click()
     expect(page.get_by_role("table")).to_contain_text("class_ap", timeout=PATIENCE)
     expect(page.get_by_role("table")).to_contain_text(EVIL)

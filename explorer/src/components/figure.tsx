@@ -8,12 +8,13 @@ const TOP1 = "top1";
 export function FigureCell({ figure, named }: { figure: Figure | null; named?: boolean }) {
   if (!figure) return <span class="dim">–</span>;
   if (figure.value === null) return <span class="dim" title={figure.reason}>{figure.reason ? "not available" : "–"}</span>;
-  const at = figure.interval.indexOf("["); // what was measured once has none
+  // What was measured once has none. A range of repeats stands in round brackets, and so does why there is no interval.
+  const interval = figure.interval.match(/\[[^\]]*\]|\([^()]+ to [^()]+\)|\(no spread[^()]*\)/)?.[0];
   return (
     <span class="figure">
       {named && figure.metric !== TOP1 && <span class="metric">{figure.metric} </span>}
       {figure.words}
-      {at >= 0 && <span class="interval">{figure.interval.slice(at, figure.interval.indexOf("]", at) + 1)}</span>}
+      {interval && <span class="interval">{interval}</span>}
     </span>
   );
 }

@@ -38,6 +38,7 @@ export function ModelPage({ rest }: PageProps) {
         </p>
       )}
       <div class="tiles">
+        <Tile figure={answer.task || "unknown"} title="task" />
         <Tile figure={answer.params_words} title="parameters, as its source says" />
         <Tile figure={answer.runs.toLocaleString("en")} title={answer.runs === 1 ? "run here" : "runs here"} />
         <Tile figure={answer.formats.join(", ") || "–"} title="format" />

@@ -45,6 +45,11 @@ function OneRun({ detail }: { detail: RunDetail }) {
         <PageLink page="runs">Runs</PageLink> / <code>{run.id}</code>
         <span class={`mark ${run.state}`}>{STATES[run.state] ?? run.state}</span>
         {run.kind !== "evaluation" && <span class="mark">{run.kind}</span>}
+        {detail.task && detail.task !== "classification" && (
+          <span class="mark">
+            <bdi>{detail.task}</bdi>
+          </span>
+        )}
       </p>
       <h1>
         <bdi>{run.model}</bdi>
@@ -84,18 +89,22 @@ function OneRun({ detail }: { detail: RunDetail }) {
             title: "Inputs",
             content: () => (detail.answered ? <Answers run={run.id} other={other} /> : <Unanswered detail={detail} />),
           },
-          {
-            key: "confusion",
-            title: "Confusion",
-            content: () => (
-              <Confusion run={run.id} onPick={(label, answer) => show({ label: String(label), answer: String(answer) })} />
-            ),
-          },
-          {
-            key: "calibration",
-            title: "Calibration",
-            content: () => <Calibration run={run.id} onPick={(bin) => show({ bin: String(bin) })} />,
-          },
+          ...(detail.of_classes
+            ? [
+                {
+                  key: "confusion",
+                  title: "Confusion",
+                  content: () => (
+                    <Confusion run={run.id} onPick={(label, answer) => show({ label: String(label), answer: String(answer) })} />
+                  ),
+                },
+                {
+                  key: "calibration",
+                  title: "Calibration",
+                  content: () => <Calibration run={run.id} onPick={(bin) => show({ bin: String(bin) })} />,
+                },
+              ]
+            : []),
           {
             key: "classes",
             title: "Classes",

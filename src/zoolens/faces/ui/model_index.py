@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from zoolens.base.errors import StoreError
 from zoolens.base.store.model_activity import Activity, ModelActivity, model_activity
+from zoolens.base.store.records import Run
 from zoolens.base.store.run_columns import RunIndex
 from zoolens.faces.ui.zoo_listing import Listed, ZooListing
 from zoolens.inventory.catalog.names import bare, parse
 from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
-from zoolens.inventory.zoos.listing import params_of
+from zoolens.inventory.tasks.task import DEFAULT_TASK
+from zoolens.inventory.zoos.listing import params_of, task_of
 from zoolens.inventory.zoos.undescribed import weights_of
 from zoolens.inventory.zoos.zoo import Entry
 
@@ -90,26 +93,52 @@ class ModelIndex:
     zoos: ZooListing
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _models: Models | None = None
+    _tasks: dict[str, str] = field(default_factory=dict)  # of runs, by their ids
 
     def models(self) -> Models:
         activity, listed = model_activity(self.index, spans=BARS), self.zoos.listed
         with self._lock:
             known = self._models
             if known is None or known.activity is not activity or known.listed is not listed:
-                self._models = known = build(activity, listed)
+                self._models = known = build(activity, listed, self._measured_tasks(activity, listed))
             return known
 
+    def _measured_tasks(self, activity: Activity, listed: Listed) -> Mapping[str, str]:
+        """The task of the newest run of each model whose manifest no zoo of this machine has."""
+        described = {entry.full_ref for entry in listed.entries if entry.described}
+        wanted = {known.last_run for ref, known in activity.models.items() if ref not in described}
+        missing = wanted - self._tasks.keys()
+        try:
+            found = self.index.store.runs_of(missing, stages=False) if missing else []
+        except StoreError:
+            # Other parts of the page name a damaged store: the list of models stays readable.
+            found = []
+        self._tasks |= {run.id: run_task(run) for run in found}
+        return self._tasks
 
-def build(activity: Activity, listed: Listed) -> Models:
-    """The rows of everything that is listed or was measured."""
+
+def run_task(run: Run) -> str:
+    """The task of a run's main output, as it was evaluated or as its manifest declares it."""
+    outputs = run.resolved.get("outputs") or run.model.manifest.get("outputs")
+    return str(outputs[0].get("task") or DEFAULT_TASK) if outputs else UNKNOWN
+
+
+def build(activity: Activity, listed: Listed, tasks: Mapping[str, str]) -> Models:
+    """The rows of everything that is listed or was measured. `tasks`: of runs of models that no manifest describes."""
     entries = {entry.full_ref: entry for entry in listed.entries}
-    rows = [_row(ref, entry, activity.models.get(ref)) for ref, entry in entries.items()]
-    rows += [_row(ref, None, measured) for ref, measured in activity.models.items() if ref not in entries]
+    unlisted = {ref: None for ref in activity.models if ref not in entries}
+    rows = [_row(ref, entry, activity.models.get(ref), tasks) for ref, entry in (entries | unlisted).items()]
     rows.sort(key=lambda row: (row.ref.lower(), row.ref))
     return Models(activity, listed, rows)
 
 
-def _row(ref: str, entry: Entry | None, measured: ModelActivity | None) -> ModelRow:
+def _task(entry: Entry | None, measured: ModelActivity | None, tasks: Mapping[str, str]) -> str:
+    if entry is not None and entry.described:
+        return task_of(entry.manifest)
+    return UNKNOWN if measured is None else tasks.get(measured.last_run, UNKNOWN)
+
+
+def _row(ref: str, entry: Entry | None, measured: ModelActivity | None, tasks: Mapping[str, str]) -> ModelRow:
     reference = parse(ref)
     manifest = entry.manifest if entry is not None else None
     own = measured.formats if measured is not None else ()
@@ -123,7 +152,7 @@ def _row(ref: str, entry: Entry | None, measured: ModelActivity | None) -> Model
         name=bare(ref).partition(":")[2] or ref,
         version=reference.version or "",
         listed=entry is not None,
-        task=manifest.task if manifest and entry and entry.described else UNKNOWN,
+        task=_task(entry, measured, tasks),
         formats=tuple(dict.fromkeys(formats)),
         licence=licence,
         params=params_of(manifest) if manifest else None,

@@ -8,7 +8,7 @@ from zoolens.inventory.zoos.zoo import Entry, Weights
 
 def test_weights_that_arrive_after_the_listing_are_seen(tmp_path):
     manifest = undescribed("net", "onnx", {"model": "net.onnx"})
-    (row,) = build(Activity({}), Listed(entries=[Entry("folder", manifest, Weights.ABSENT, tmp_path)])).rows
+    (row,) = build(Activity({}), Listed(entries=[Entry("folder", manifest, Weights.ABSENT, tmp_path)]), {}).rows
     assert row.weights == "structure only"
     (tmp_path / "net.onnx").write_bytes(b"onnx")
     assert row.weights == "present"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from zoolens.base.errors import ZoolensError
+from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.present.charts import Spec, themed
 from zoolens.base.store.json_columns import as_plain
 from zoolens.base.store.records import GUESSED, MEASURED_KINDS, WITH_NETWORK, Observation, Run, RunKey, is_disturbed
@@ -19,6 +19,7 @@ from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, File, Paged, Query, RowPage, RunName, Shown
 from zoolens.faces.ui.facets import FacetValue, facet_of
+from zoolens.faces.ui.model_index import run_task
 from zoolens.faces.ui.page_figures import Figure, TileItem, figure_of, tile_items
 from zoolens.faces.ui.resources.runs import Fact, Pattern, RunItem, run_item
 from zoolens.faces.ui.word_tables import WordTable, word_table
@@ -29,6 +30,7 @@ from zoolens.findings.measure.latency_chart import latency_distribution_chart, l
 from zoolens.findings.measure.run_data import run_data
 from zoolens.findings.measure.suspicions import remarks, suspicions
 from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
+from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
 
 _MOST_ATTEMPTS: Final = 50
 _MOST_WORDS: Final = 50  # of a list in a fact
@@ -80,6 +82,10 @@ class RunDetail(Answer):
     model and dataset were found."""
     resolved: list[Fact]
     origin: list[Fact]
+    task: Shown
+    """What its main output does; empty where the run does not say it."""
+    of_classes: bool
+    """Whether an answer is one class, so that classes can be confused and confidence can be calibrated."""
     answered: bool
     """Whether the run has predictions."""
     attempts: list[RunAttempt]
@@ -91,6 +97,7 @@ def run_detail(context: Context, query: RunQuery) -> RunDetail:
     stored = context.store.observations(run.id)
     known = judged_right(run, stored)
     item = run_item(run, stored)
+    task = run_task(run)
     return RunDetail(
         run=item,
         model_fingerprint=run.model.fingerprint,
@@ -105,9 +112,19 @@ def run_detail(context: Context, query: RunQuery) -> RunDetail:
         environment=facts_of(run.stack.identity),
         resolved=facts_of({name: value for name, value in run.resolved.items() if name not in ("origin", "outputs")}),
         origin=facts_of({name: value for name, value in run.origin.items() if name not in ("manifest", "classes")}),
+        task=task,
+        of_classes=_of_classes(task),
         answered=has_answers(run),
         attempts=_attempts(context, run),
     )
+
+
+def _of_classes(task: str) -> bool:
+    try:
+        return task_named(task or DEFAULT_TASK).discrete
+    except UnknownName:
+        # The plug-in that brought the task is not installed here.
+        return False
 
 
 def _notes(context: Context, run: Run, known: Sequence[Observation]) -> Iterator[str]:
@@ -125,7 +142,7 @@ def _notes(context: Context, run: Run, known: Sequence[Observation]) -> Iterator
     if isinstance(outputs, list) and len(outputs) > 1:
         name = outputs[0].get("name") if isinstance(outputs[0], Mapping) else None
         yield (
-            f"It has {len(outputs)} outputs. Inputs, confusion, calibration and classes are about the first"
+            f"It has {len(outputs)} outputs. What the page says of single inputs and classes is about the first"
             f"{f', {name}' if name else ''}; Compare looks at all of them."
         )
     if run.kind in MEASURED_KINDS and has_answers(run):

@@ -145,8 +145,12 @@ def test_of_several_outputs_the_first_is_shown_and_it_is_said(home, client):
     about = [{"name": "logits", "task": "classification"}, {"name": "features", "task": "embedding"}]
     run = write_run(home, "two", columns, LABELS, classes=NAMES, about=about)
     ask = client()
-    (note,) = ask.get(f"{PREFIX}/runs/{run.id}").json()["notes"]
-    assert note.startswith("It has 2 outputs. Inputs, confusion, calibration and classes are about the first, logits;")
+    detail = ask.get(f"{PREFIX}/runs/{run.id}").json()
+    (note,) = detail["notes"]
+    assert note.startswith(
+        "It has 2 outputs. What the page says of single inputs and classes is about the first, logits;"
+    )
+    assert (detail["task"], detail["of_classes"]) == ("classification", True)
     assert ask.get(f"{PREFIX}/runs/{run.id}/confusion").json()["pairs"][0] == {"label": 0, "answer": 1}
 
 

@@ -79,6 +79,17 @@ def test_boxes_are_given_in_pixels_with_what_is_right(client, detector):
     assert (third["right"], third["ours"]["judged"]) == (None, None)
 
 
+def test_a_run_without_classes_says_its_task_here_and_on_the_pages_of_models(client, detector):
+    ask = client()
+    detail = ask.get(f"{PREFIX}/runs/{detector}").json()
+    assert (detail["task"], detail["of_classes"]) == ("detection", False)
+    # Only the store knows the model.
+    (row,) = ask.get(f"{PREFIX}/models?zoo=zoo").json()["rows"]
+    assert (row["listed"], row["task"]) == (False, "detection")
+    assert ask.get(f"{PREFIX}/models?task=detection").json()["total"] == 1
+    assert ask.get(f"{PREFIX}/model/zoo:one@1").json()["task"] == "detection"
+
+
 def test_the_worst_answers_come_first_and_those_without_truth_last(client, detector):
     assert [row["index"] for row in rows_of(client(), detector, order="loss")] == [1, 0, 2]
     classes = client().get(f"{PREFIX}/runs/{detector}/classes").json()
