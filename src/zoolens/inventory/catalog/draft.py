@@ -18,6 +18,7 @@ from zoolens.base import plugins
 from zoolens.base.engine.environments import ensure_environment, parse_env
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.inventory.catalog.drafted import UNCHECKED, DraftedFile, TaskGuess
+from zoolens.inventory.catalog.known_classes import FIRST_OF_IMAGENET
 from zoolens.inventory.catalog.pixel_ranges import quantised_range, stated_normalisation
 from zoolens.inventory.catalog.task_guesses import embedded_labels, guessed_task, with_steps
 from zoolens.inventory.manifests.digests import digest, size_on_disk
@@ -186,7 +187,7 @@ class _Guesses(Guesses):
         first, *others = outputs
         labels = embedded_labels(file) if first.task == "classification" and not first.postprocess else None
         shape = next(spec.shape for spec in file.outputs if spec.name == first.name)
-        if labels is None or len(labels) != _classes(shape) or len(labels) in _IMAGENET_CLASSES:
+        if labels is None or len(labels) != _classes(shape) or labels[0].startswith(FIRST_OF_IMAGENET):
             return (first, *others)
         self.stated.append(f"names of {len(labels)} classes are those in the file")
         return (first.model_copy(update={"labels": labels}), *others)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from zoolens.base.safety.untrusted import is_file, parse_json, read_text
 from zoolens.inventory.catalog.drafted import UNCHECKED, DraftedFile, TaskGuess, other
 from zoolens.inventory.catalog.image_processors import image_steps
+from zoolens.inventory.catalog.known_classes import FIRST_OF_IMAGENET
 from zoolens.inventory.catalog.text_inputs import find_tokenizer, text_input
 from zoolens.inventory.manifests.schema import Output
 from zoolens.inventory.manifests.schema_boxes import ReadBoxes
@@ -43,6 +44,8 @@ _POOLING: Final = {
     "pooling_mode_cls_token": "first",
     "pooling_mode_lasttoken": "last",
 }
+_POOLING_FILE: Final = "1_Pooling/config.json"
+_MODULES: Final = ("Transformer", "Pooling", "Normalize")  # of sentence-transformers, which are followed
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ def _image_outputs(file: DraftedFile, folder: ModelFolder, said: list[str]) -> t
     names = {spec.name for spec in file.outputs}
     if folder.head == "ForImageClassification" and "logits" in names:
         labels = folder.labels
-        if labels is not None and len(labels) == _IMAGENET:
+        if labels is not None and len(labels) == _IMAGENET and labels[0].startswith(FIRST_OF_IMAGENET):
             # Known by their order: each goes by several names, of which a dataset has another.
             said.append(f"its {_IMAGENET:,} classes are ImageNet's in their usual order")
             return (Output(name="logits"),)
@@ -156,14 +159,13 @@ def _transformers_boxes(folder: ModelFolder, said: list[str]) -> ReadBoxes | Non
 
 
 def _text_task(file: DraftedFile, folder: ModelFolder) -> TaskGuess | None:
-    tokenizer = find_tokenizer(file.path, folder.place)
+    said: list[str] = []
+    tokenizer = find_tokenizer(file.path, folder.place, said)
     if tokenizer is None:
         return other(file, "the folder has no tokenizer.json, without which no text becomes numbers")
-    said: list[str] = []
     stated = [f"the file was exported from {_exported(folder)}"]
     pair = "only_second" if folder.head == "ForQuestionAnswering" else None
-    settings = folder.content("tokenizer_config.json")
-    made = text_input(file, folder.config, settings if isinstance(settings, dict) else {}, said, pair=pair)
+    made = text_input(file, folder.config, _text_settings(folder, said), said, pair=pair)
     if isinstance(made, str):
         return other(file, made)
     outputs = _text_outputs(file, folder, said)
@@ -174,9 +176,33 @@ def _text_task(file: DraftedFile, folder: ModelFolder) -> TaskGuess | None:
     return TaskGuess(outputs, tuple(said), None, tuple(stated), (made,), (tokenizer,))
 
 
+def _text_settings(folder: ModelFolder, said: list[str]) -> Mapping[str, Any]:
+    """How texts are split; what sentence-transformers does to them before, only where it embeds them."""
+    settings = _object(folder, "tokenizer_config.json")
+    if folder.head:
+        return settings
+    sentences = _object(folder, "sentence_bert_config.json")
+    if sentences.get("do_lower_case"):
+        said.append(f"texts keep their capitals ({UNCHECKED}: sentence_bert_config.json says do_lower_case)")
+    prompts = _object(folder, "config_sentence_transformers.json").get("prompts")
+    if isinstance(prompts, dict) and any(prompts.values()):
+        names = ", ".join(str(name)[:40] for name, prompt in list(prompts.items())[:4] if prompt)
+        said.append(f"no prompt is put before texts ({UNCHECKED}: the folder has prompts for {names})")
+    return {**settings, "max_seq_length": sentences.get("max_seq_length")}
+
+
+def _object(folder: ModelFolder, name: str) -> Mapping[str, Any]:
+    found = folder.content(name)
+    return found if isinstance(found, dict) else {}
+
+
 def _text_outputs(file: DraftedFile, folder: ModelFolder, said: list[str]) -> tuple[Output, ...] | None:
     names = {spec.name for spec in file.outputs}
     if folder.head == "ForQuestionAnswering" and {"start_logits", "end_logits"} <= names:
+        said.append(
+            f"every question has an answer in its text ({UNCHECKED}: a model of SQuAD 2.0 needs the step span with "
+            "no_answer: true)"
+        )
         return (Output(task="question-answering", parts={"start": "start_logits", "end": "end_logits"}),)
     if "logits" in names and folder.head == "ForTokenClassification":
         return (Output(name="logits", task="token-classification", labels=folder.labels),)
@@ -197,17 +223,20 @@ def _of_sequences(folder: ModelFolder) -> Output:
 
 def _pooling(folder: ModelFolder, said: list[str]) -> tuple[OutputStep, ...]:
     """How sentence-transformers makes one vector of those of the tokens."""
-    settings = folder.content("1_Pooling/config.json")
-    chosen = [method for name, method in _POOLING.items() if isinstance(settings, dict) and settings.get(name) is True]
+    settings = _object(folder, _POOLING_FILE)
+    chosen = [name for name, used in settings.items() if name.startswith("pooling_mode_") and used is True]
+    method = _POOLING.get(chosen[0]) if len(chosen) == 1 else None
+    if method is None:
+        says = f"{_POOLING_FILE} says {', '.join(name[:40] for name in chosen[:4])}" if chosen else ""
+        why = says or f"no {_POOLING_FILE} says it"
+        said.append(f"the vector of a text is the mean of its tokens' ({UNCHECKED}: {why})")
     modules = folder.content("modules.json")
-    kinds = (
-        [str(module.get("type")) for module in modules if isinstance(module, dict)] if isinstance(modules, list) else []
-    )
-    if len(chosen) != 1:
-        said.append(f"the vector of a text is the mean of its tokens' ({UNCHECKED}: no folder 1_Pooling says it)")
-        chosen = ["mean"]
-    pool = Pool(op="pool", method=chosen[0])  # type: ignore[arg-type]
-    return (pool, L2Normalize(op="l2_normalize")) if any(kind.endswith(".Normalize") for kind in kinds) else (pool,)
+    listed = [module for module in modules if isinstance(module, dict)] if isinstance(modules, list) else []
+    kinds = [str(module.get("type")).rpartition(".")[2] for module in listed]
+    if others := [kind[:40] for kind in kinds if kind not in _MODULES]:
+        said.append(f"the module {others[0]} of modules.json is left out, which changes every vector ({UNCHECKED})")
+    pool = Pool(op="pool", method=method or "mean")  # type: ignore[arg-type]
+    return (pool, L2Normalize(op="l2_normalize")) if "Normalize" in kinds else (pool,)
 
 
 def _exported(folder: ModelFolder) -> str:

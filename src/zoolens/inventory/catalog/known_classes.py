@@ -17,6 +17,7 @@ COCO_BY_ID: Final = (
     "keyboard", "cell phone", "microwave", "oven", "toaster", "sink", "refrigerator", UNUSED, "book", "clock", "vase",
     "scissors", "teddy bear", "hair drier", "toothbrush",
 )  # fmt: skip
+FIRST_OF_IMAGENET: Final = "tench"  # its first class, which goes by several names: "tench, Tinca tinca"
 COCO: Final = tuple(name for name in COCO_BY_ID if name != UNUSED)
 _BY_COUNT: Final = {len(COCO): COCO, len(COCO_BY_ID): COCO_BY_ID}
 _BACKGROUND: Final = ("background", "__background__", UNUSED, "unlabeled")

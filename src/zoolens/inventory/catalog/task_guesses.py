@@ -33,6 +33,7 @@ _TENSORFLOW: Final = {
     "detection_scores": "scores",
     "num_detections": "count",
 }
+_DIVIDED: Final = Normalize(op="normalize", scale=1 / 255)  # Ultralytics subtracts no mean
 _TASKS: Final = {"segment": "instance segmentation", "pose": "pose estimation", "obb": "detection of rotated boxes"}
 
 
@@ -83,15 +84,16 @@ def _ultralytics(file: DraftedFile) -> TaskGuess | None:
     task = known.get("task", "")
     if "stride" not in known or "imgsz" not in known:
         return None
-    if task in _TASKS:
-        said = f"Ultralytics wrote the task {task} into the file, {_TASKS[task]}, which has no task here"
-        return other(file, said)
     labels = listed_names(known.get("names", ""))
-    size = listed_size(known["imgsz"])
-    if task == "classify" and size is not None and size[0] == size[1]:
+    size = listed_size(known["imgsz"]) or _image_size(file.inputs)
+    if task == "classify" and size is not None:
         return _ultralytics_classifier(size)
-    if task != "detect" or labels is None or size is None or len(file.outputs) != 1:
-        return None
+    if task != "detect":
+        what = f", {_TASKS[task]}, which has no task here" if task in _TASKS else ""
+        said = f"Ultralytics wrote the task {task[:40] or 'of no name'} into the file{what}"
+        return _fitted(other(file, said), size)
+    if labels is None or size is None or len(file.outputs) != 1:
+        return _fitted(other(file, "Ultralytics wrote the task detect into the file, whose outputs are others"), size)
     shape = file.outputs[0].shape
     if len(shape) == 3 and shape[2] == _NUMBERS + 2:
         reading = ReadBoxes(op="boxes", format="xyxy", units="pixels", finished=True)
@@ -99,17 +101,27 @@ def _ultralytics(file: DraftedFile) -> TaskGuess | None:
     if len(shape) == 3 and shape[1] == _NUMBERS + len(labels):
         reading = ReadBoxes(op="boxes", format="cxcywh", units="pixels", transposed=True, clip=True)
         return _yolo(file, reading, size, labels, "Ultralytics wrote it into the file")
-    return None
+    return _fitted(other(file, "Ultralytics wrote the task detect into the file, whose output has another shape"), size)
 
 
 def _ultralytics_classifier(size: tuple[int, int]) -> TaskGuess:
-    steps = (
-        Resize(op="resize", size=size[0]),
-        CenterCrop(op="center_crop", size=size),
-        Normalize(op="normalize", scale=1 / 255),
-    )
-    said = (f"the middle {size[0]}×{size[1]} of images go in, from 0 to 1, as Ultralytics evaluates",)
-    return TaskGuess((), said, steps, ("Ultralytics wrote the task classify into the file",))
+    if size[0] != size[1]:
+        steps: tuple[Step, ...] = (Resize(op="resize", size=size), _DIVIDED)
+        said = f"images are stretched to {size[0]}×{size[1]}, from 0 to 1 ({UNCHECKED})"
+    else:
+        steps = (Resize(op="resize", size=size[0]), CenterCrop(op="center_crop", size=size), _DIVIDED)
+        said = f"the middle {size[0]}×{size[1]} of images go in, from 0 to 1, as Ultralytics evaluates"
+    return TaskGuess((), (said,), steps, ("Ultralytics wrote the task classify into the file",))
+
+
+def _fitted(found: TaskGuess, size: tuple[int, int] | None) -> TaskGuess:
+    """The guess with images as Ultralytics gives them to every network but its classifiers."""
+    if size is None:
+        said = f"images are not resized ({UNCHECKED}), and go in from 0 to 1"
+        return replace(found, said=(*found.said, said), steps=(_DIVIDED,))
+    said = f"images are fitted into {size[0]}×{size[1]} on grey 114, from 0 to 1"
+    letterbox = Letterbox(op="letterbox", size=size, library="opencv")
+    return replace(found, said=(*found.said, said), steps=(letterbox, _DIVIDED))
 
 
 def _yolo_by_shape(file: DraftedFile) -> TaskGuess | None:
@@ -145,15 +157,11 @@ def _yolo(
     *,
     nms: bool = True,
 ) -> TaskGuess:
-    steps = (
-        Letterbox(op="letterbox", size=size, library="opencv"),
-        Normalize(op="normalize", scale=1 / 255),
-    )
-    said = [f"the task is detection: {why}", f"images are fitted into {size[0]}×{size[1]} on grey 114, from 0 to 1"]
+    said = [f"the task is detection: {why}"]
     if nms:
         said.append("boxes that overlap by more than 0.7 are suppressed, as Ultralytics evaluates")
     found = detector({"predictions": file.outputs[0].name}, reading, said, labels=labels, nms=nms)
-    return TaskGuess(found.outputs, found.said, steps)
+    return _fitted(found, size)
 
 
 # --- maps and tokens
@@ -213,7 +221,7 @@ def _tokens(file: DraftedFile) -> TaskGuess | None:
 def _text_beside(file: DraftedFile) -> tuple[TaskGuess, list[str]]:
     """The input as text, where the tokenizer lies beside the file, and what is said of it."""
     said: list[str] = []
-    tokenizer = find_tokenizer(file.path, file.path.parent)
+    tokenizer = find_tokenizer(file.path, file.path.parent, said)
     if tokenizer is None:
         return TaskGuess((), ()), ["the input is numbers of tokens: declare it as text with its tokenizer"]
     made = text_input(file, {}, {}, said)

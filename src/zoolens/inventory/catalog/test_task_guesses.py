@@ -79,6 +79,18 @@ def test_a_task_of_ultralytics_that_nobody_judges_here_is_named(exported, task):
     assert f"the task {task}" in found.said[0]
 
 
+@pytest.mark.parametrize("properties", [{"task": "pose"}, {"task": "segment"}, {"task": "depth"}, {"task": "detect"}])
+def test_no_export_of_ultralytics_gets_the_mean_of_imagenet(exported, properties):
+    """Its exports take pixels divided by 255, whatever their task is."""
+    pytest.importorskip("onnxruntime")
+    manifest = draft_manifest(exported((1, 56, 84), names=NAMES, **properties))
+    letterbox, divided = manifest.inputs[0].preprocess
+    assert (letterbox.op, letterbox.size) == ("letterbox", (64, 64))
+    assert (divided.scale, divided.mean, divided.std) == (pytest.approx(1 / 255), (0.0,), (1.0,))
+    assert "ImageNet" not in manifest.description
+    assert "fitted into 64×64 on grey 114, from 0 to 1" in "; ".join(manifest.attributes["guessed"])
+
+
 @pytest.mark.parametrize(
     ("shape", "transposed", "objectness", "classes"),
     [((1, 7, 84), True, False, 3), ((None, 252, 8), False, True, 3)],

@@ -21,14 +21,17 @@ _LONGEST: Final = 4096  # tokens; a larger one is what a model could take, and n
 _AFTER_PADDING: Final = ("roberta", "xlm-roberta", "camembert", "mpnet")  # positions count from 2 on
 
 
-def find_tokenizer(path: Path, folder: Path) -> AssetFile | None:
-    """The tokenizer.json of a model: in its folder, or one called as the model is, or as its name begins."""
+def find_tokenizer(path: Path, folder: Path, said: list[str]) -> AssetFile | None:
+    """The tokenizer.json of a model: one called as the model is, that of its folder, or one called as its name begins,
+    which is a guess."""
     beside = sorted(path.parent.glob(f"*.{_TOKENIZER}"), key=lambda found: -len(found.name))
-    named = [found for found in beside if path.stem.startswith(found.name.removesuffix(f".{_TOKENIZER}"))]
-    candidates = [*named, path.parent / _TOKENIZER, folder / _TOKENIZER]
-    found = next((candidate for candidate in candidates if is_file(candidate)), None)
+    begins = [found for found in beside if path.stem.startswith(found.name.removesuffix(f".{_TOKENIZER}"))]
+    own = [path.parent / f"{path.stem}.{_TOKENIZER}", path.parent / _TOKENIZER, folder / _TOKENIZER]
+    found = next((candidate for candidate in [*own, *begins] if is_file(candidate)), None)
     if found is None:
         return None
+    if found not in own:
+        said.append(f"{found.name} belongs to {path.name}, whose name begins alike ({UNCHECKED})")
     inside = found.parent == path.parent
     location = found.name if inside else f"file://{found.resolve()}"
     return AssetFile(location=location, role=ROLE, sha256=digest(found), bytes=size_on_disk(found))  # type: ignore[arg-type]
@@ -42,7 +45,8 @@ def text_input(
     *,
     pair: str | None = None,
 ) -> Input | str:
-    """The input as text; else why it is none. `config` and `settings`: config.json and tokenizer_config.json."""
+    """The input as text; else why it is none. `config` and `settings`: config.json and tokenizer_config.json, with
+    sentence_bert_config.json in it."""
     specs = {spec.name: spec for spec in file.inputs}
     first = specs.get("input_ids")
     unknown = [name for name in specs if name not in _TENSORS]
@@ -67,11 +71,13 @@ def text_input(
 
 
 def _length(config: Mapping[str, Any], settings: Mapping[str, Any], said: list[str]) -> int:
-    """The most tokens of a text. Some tokenizers have an endless number there, and the network a smaller one."""
+    """The most tokens of a text: the least of what the network, the tokenizer (some have an endless number there) and
+    sentence-transformers say."""
     positions = _count(config.get("max_position_embeddings"))
     if positions is not None and config.get("model_type") in _AFTER_PADDING:
         positions -= 2
-    known = [count for count in (positions, _count(settings.get("model_max_length"))) if count is not None]
+    limits = (positions, _count(settings.get("model_max_length")), _count(settings.get("max_seq_length")))
+    known = [count for count in limits if count is not None]
     known = [count for count in known if 0 < count <= _LONGEST]
     if known:
         return min(known)
