@@ -15,10 +15,11 @@ from zoolens.findings.measure.predictions import Predictions
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.manifests.schema import Output
 from zoolens.inventory.manifests.schema_steps import Divide
+from zoolens.inventory.tasks.judgement import FRACTION
 
 _UNEVEN: Final = 1.5  # times the even share of a class, above which the commonest one is told
 _FEWEST: Final = 20  # inputs, below which the same answer to all of them is no wonder
-_HARDLY: Final = 0.01  # better than answers without a look at the inputs
+_HARDLY: Final = 0.01  # better than answers without a look at the inputs: points of a fraction, else relative to theirs
 _SURE: Final = 0.7  # mean confidence; with many classes an unsure model is wrong often
 _FAR_BELOW: Final = 0.5  # of the mean confidence
 ALL_THE_SAME: Final = "all_the_same"  # in run.resolved: every output answers every input with the same numbers
@@ -79,7 +80,7 @@ def blind_answers(found: Observation) -> Iterator[str]:
     if blind is None or (found.n or 0) < _FEWEST:
         return
     gain = blind - found.value if found.details.get("lower_is_better") else found.value - blind
-    if gain <= _HARDLY:
+    if gain <= (_HARDLY if found.unit == FRACTION else _HARDLY * abs(blind)):
         yield (
             f"its {found.metric} is {with_interval(found)} on {found.n:,} inputs, no better than that of answers that "
             "have nothing to do with them; suspect the preprocessing, the order of the classes and how its answers "

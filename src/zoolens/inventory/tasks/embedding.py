@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SIMILARITY: Final = "similarity"  # the kind of truth, and its only column
 RELEVANCE: Final = "relevance"  # the other kind, and its columns
 OWN, DOCUMENTS, GAINS = "own", "documents", "gains"
-VERIFICATION: Final = Metric("verification_auc")
+VERIFICATION: Final = Metric("verification_auc", blind=0.5)
 RANKED: Final = 10  # documents of a query that are looked at
 _AT_ONCE: Final = 1 << 22  # cosines
 

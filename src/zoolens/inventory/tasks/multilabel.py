@@ -147,7 +147,11 @@ class MultiLabel(Task):
             return np.stack(found if together is None else [*found, together.areas(_columns(weights))[1]], axis=1)
 
         notes = _notes(len(ranked), int(counted[0].sum()), int((~known).sum()), together is None)
-        return Judgement(tuple(Metric(name) for name in names), aggregate, tuple(notes))
+        mean_precision, *others = names
+        # Scores in any order that has nothing to do with the inputs have the precision of answering every label.
+        blind = _mean(_ratio(parts.true.sum(axis=0), known.sum(axis=0))[np.newaxis, counted[0]])[0]
+        metrics = (Metric(mean_precision, blind=float(blind)), *(Metric(name) for name in others))
+        return Judgement(metrics, aggregate, tuple(notes))
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         row, there = column(answers, "probability")[place], answered(answers)[place]

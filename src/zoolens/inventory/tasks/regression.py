@@ -7,6 +7,7 @@ scikit-learn's uniform average, and there are no correlations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -65,10 +66,19 @@ class Regression(Vectors):
         numbers = [pair_numbers(predicted[:, place], true[:, place]) for place in range(predicted.shape[1])]
         unknown = max(pairs.unknown for pairs in numbers)
         notes = (f"A number is NaN or infinite for {unknown} of {len(true)} inputs.",) if unknown else ()
+        mae, *others = _ERRORS
+        errors = (replace(mae, blind=_error_of_medians(true)), *others)
         if len(numbers) == 1:
             (pairs,) = numbers
-            return Judgement((*_ERRORS, *CORRELATIONS), lambda weights: _all_figures(pairs, weights), notes)
-        return Judgement(_ERRORS, lambda weights: _mean_errors(numbers, weights), notes)
+            return Judgement((*errors, *CORRELATIONS), lambda weights: _all_figures(pairs, weights), notes)
+        return Judgement(errors, lambda weights: _mean_errors(numbers, weights), notes)
+
+
+def _error_of_medians(true: Floats) -> float | None:
+    """The least mean absolute error of an answer that is the same for all inputs; None where all truths are equal, so
+    that nothing could be better."""
+    error = float(np.mean(np.abs(true - np.median(true, axis=0))))
+    return error if error > 0 and np.isfinite(error) else None
 
 
 def _all_figures(pairs: PairedNumbers, weights: Counts) -> Floats:

@@ -52,6 +52,7 @@ def test_pairs_that_are_the_same_or_different_have_an_area_under_the_curve():
         right_order = sum(row[i] * row[j] * (cosines[i] > cosines[j]) for i in true for j in false)
         assert area == pytest.approx(right_order / (row[true].sum() * row[false].sum()))
     assert "pairs are the same" in judged.notes[0]
+    assert {metric.name: metric.blind for metric in judged.metrics}["verification_auc"] == 0.5
     graded = TASK.judgement(answers(np.ones((3, 2)), [pair(0), pair(1), pair(0.5)]))
     assert [metric.name for metric in graded.metrics] == ["spearman", "pearson"]
 

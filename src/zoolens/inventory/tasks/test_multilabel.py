@@ -115,6 +115,13 @@ def test_labels_that_no_input_has_are_left_out_and_said():
     assert np.isnan(judgement.of("map")(np.array([[0, 2]])))
 
 
+def test_blind_answers_have_the_precision_of_answering_every_label():
+    present = [[1, 1, 0], [0, 1, 0], [0, -1, 0], [0, 0, 0]]
+    judged = TASK.judgement(kept(np.full((4, 3), 0.5), present))
+    assert judged.main.blind == pytest.approx((1 / 4 + 2 / 3) / 2)  # no input has the third label
+    assert figures(kept(np.full((4, 3), 0.5), present))["map"] == pytest.approx(judged.main.blind)
+
+
 def test_too_many_scores_are_not_sorted_together(monkeypatch):
     monkeypatch.setattr(multilabel, "MAX_CELLS", 3)
     judgement = TASK.judgement(kept([[0.9, 0.1], [0.2, 0.3]], [[1, 0], [0, 1]]))

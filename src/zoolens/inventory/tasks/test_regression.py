@@ -49,6 +49,14 @@ def test_several_numbers_have_the_mean_of_their_errors():
     assert figures(judgement, [1, 1, 1]) == pytest.approx({"mae": 6.833333, "rmse": 7.359743, "r2": -0.232143})
 
 
+def test_blind_answers_have_the_error_of_the_median():
+    assert Regression().judgement(answers([[1], [2], [3]], [1.0, 2.0, 6.0])).main.blind == pytest.approx(5 / 3)
+    several = Regression().judgement(answers([[1, 1], [2, 2], [3, 3]], [[1.0, 0.0], [2.0, 0.0], [6.0, 0.3]]))
+    assert several.main.blind == pytest.approx((5 / 3 + 0.1) / 2)
+    # Nothing is better than the same answer to all inputs where the truth is the same.
+    assert Regression().judgement(answers([[1], [2]], [4.0, 4.0])).main.blind is None
+
+
 def test_squared_errors_have_no_interval():
     judgement = Regression().judgement(answers([[1], [2]], [1.0, 3.0]))
     assert {metric.name for metric in judgement.metrics if metric.interval} == {"mae", "spearman"}
