@@ -196,6 +196,9 @@ def test_a_detector_that_finds_nothing_proves_nothing(pictures, store, few_axes)
     assert "is ap (0.0 % on 40 images) better than that of answers that have nothing to do with" in found.sentence
     assert found.corrected is None
     assert not found.faults
+    spec = f"coco:{pictures / 'boxes.json'}?images={pictures}"
+    few = zoolens.doctor(detector(pictures, steps=dark), spec, runtime="onnxruntime", limit=4, store=store)
+    assert few.status is Status.UNDECIDED
 
 
 @pytest.mark.slow

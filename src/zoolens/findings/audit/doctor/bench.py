@@ -8,7 +8,6 @@ from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.base.progress import Progress
@@ -29,7 +28,7 @@ from zoolens.findings.measure.job_runner import run_job
 from zoolens.findings.measure.jobs import Job, RunOptions
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
 from zoolens.findings.measure.stages import stored_predictions
-from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, DatasetView, Sample
+from zoolens.inventory.datasets.dataset import Dataset, DatasetView, Sample
 from zoolens.inventory.datasets.subset import select
 from zoolens.inventory.runtimes.runtime import Effective, Session, Tensor, Tensors
 from zoolens.inventory.tasks.task import task_named
@@ -49,12 +48,14 @@ class Level(IntEnum):
 
 
 class VariantBench:
-    """One model and its data. Use `close` (or `contextlib.closing`) when done."""
+    """One model and its data, of which every input has a truth. Use `close` (or `contextlib.closing`) when done."""
 
     def __init__(
         self, job: Job, plan: EvaluationPlan, dataset: Dataset, screen: int, store: Store, progress: Progress
     ) -> None:
         self.job, self._plan, self._store, self._progress = job, plan, store, progress
+        # Other machines open the dataset by the plan, which has no word for the inputs with a truth alone.
+        self._opened_by_plan = dataset.opened_as is not None
         kept = _Kept(dataset)
         total = min(plan.limit or len(kept), len(kept))
         chosen = total // 2 if total >= 2 * MIN_HELD_OUT else total
@@ -87,9 +88,11 @@ class VariantBench:
 
         For exact tests this follows from their number; otherwise intervals must say that no variant is as much better.
         """
+        compared = [self.contrast(DECLARED, one, self.widest(one)) for one in self.seen(Level.SELECTION)]
         if not self.task.discrete:
-            widest = [variant for variant in self.tried if self.widest(variant) is self.widest(DECLARED)]
-            return rules_out_better([self.contrast(DECLARED, one, self.widest(one)) for one in widest])
+            return rules_out_better(compared)
+        if all(contrast.other.error is not None for contrast in compared):
+            return False
         fresh = self.sizes[Level.ALL] - self.sizes[Level.SELECTION] if self.held_out else self.sizes[Level.ALL]
         return could_tell(fresh, tests=1 if self.held_out else len(self.tried))
 
@@ -123,7 +126,7 @@ class VariantBench:
     def _measure_elsewhere(self, variants: Sequence[Variant], level: Level) -> None:
         """Measure several variants at once where `running_on` chose other machines; otherwise nothing happens."""
         executor = current_executor()
-        if not executor.elsewhere:
+        if not executor.elsewhere or not self._opened_by_plan:
             return
         wanted = RunOptions(runtimes=(self.job.runtime.full_name,), options=self.job.options, allow_code=True)
         plan = replace(self._sized(level), wanted=wanted)
@@ -190,14 +193,9 @@ class VariantBench:
             # Its process may have died.
             self.close()
             reason = " ".join(outcome.errors) or "It gave no answers."
-            return failed(run.id if run else None, self._judged_ids(dataset), self.task, reason)
+            inputs = np.array([sample.id for sample in dataset])
+            return failed(run.id if run else None, inputs, self.task, reason)
         return from_predictions(run.id, stored_predictions(self._store, run, dataset))
-
-    def _judged_ids(self, dataset: Dataset) -> NDArray[Any]:
-        """The inputs that a variant which cannot run would have been judged by."""
-        labels = dataset.labels()
-        judged = range(len(dataset)) if not self.task.discrete else np.flatnonzero(labels != UNLABELLED).tolist()
-        return np.array([dataset.read(index).id for index in judged])
 
     def _open(self, job: Job) -> Session:
         """Variants of one model share a session, unless they declare another input to a format that carries none."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, Change, NotSwept, axis_or_none, with_output
+from zoolens.findings.audit.doctor.variants import (
+    PROVES_A_RANGE,
+    Axis,
+    AxisChoice,
+    Change,
+    NotSwept,
+    axis_or_none,
+    with_output,
+)
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.manifests.schema_boxes import EncodedBoxes, ReadBoxes, SsdAnchors
 
@@ -40,7 +48,7 @@ def _order_and_units(manifest: Manifest, declared: ReadBoxes) -> Axis | NotSwept
                 if moved
             ]
             if changed:
-                change = _reading(format=format_, units=units)
+                change = with_reading(format=format_, units=units)
                 choices.append(AxisChoice("boxes", " and ".join(changed), f"{format_}, {units}", change))
     return Axis("boxes", f"{declared.format}, {declared.units}", tuple(choices))
 
@@ -65,7 +73,10 @@ def _head(manifest: Manifest, declared: ReadBoxes) -> Axis | NotSwept:
     """Which axis of a single tensor counts boxes, and whether their fifth number says that there is an object."""
     choices = [
         AxisChoice(
-            "head", "head", _head_words(transposed, objectness), _reading(transposed=transposed, objectness=objectness)
+            "head",
+            "head",
+            _head_words(transposed, objectness),
+            with_reading(transposed=transposed, objectness=objectness),
         )
         for transposed in (False, True)
         for objectness in (False, True)
@@ -92,9 +103,10 @@ def _activation(manifest: Manifest, declared: ReadBoxes) -> Axis | NotSwept:
             "activation",
             "activation",
             activation,
-            _reading(activation=activation),
+            with_reading(activation=activation),
             # Refused as soon as a score is outside of 0 to 1, which logits always are.
             proof=twice if activation == "none" and declared.activation != "none" else None,
+            proven_by=PROVES_A_RANGE,
         )
         for activation in ACTIVATIONS
         if activation != declared.activation
@@ -102,8 +114,8 @@ def _activation(manifest: Manifest, declared: ReadBoxes) -> Axis | NotSwept:
     return Axis("activation", declared.activation, tuple(choices))
 
 
-def _reading(**changes: Any) -> Change:
-    """Another way to read boxes."""
+def with_reading(**changes: Any) -> Change:
+    """The change to another way of reading boxes."""
 
     def change(manifest: Manifest) -> Manifest:
         steps = manifest.outputs[0].postprocess

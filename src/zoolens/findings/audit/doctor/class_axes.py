@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from zoolens.findings.audit.doctor.box_axes import with_reading
 from zoolens.findings.audit.doctor.coco_classes import CLASSES, NUMBERINGS, UNUSED
 from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, Change, axis_or_none, with_output
 from zoolens.inventory.manifests.schema import Manifest
@@ -69,19 +70,10 @@ def _backgrounds(manifest: Manifest) -> list[AxisChoice]:
         return []
     places = ("none", "first", "last") if _scores_each_class(manifest) else ("none", "first")
     return [
-        AxisChoice("labels", OFFSET, f"background class {place}", _read(background=place))
+        AxisChoice("labels", OFFSET, f"background class {place}", with_reading(background=place))
         for place in places
         if place != reading.background
     ]
-
-
-def _read(**changes: Any) -> Change:
-    def change(manifest: Manifest) -> Manifest:
-        steps = manifest.outputs[0].postprocess
-        moved = [step.model_copy(update=changes) if isinstance(step, ReadBoxes) else step for step in steps]
-        return with_output(manifest, postprocess=tuple(moved))
-
-    return change
 
 
 def _orders(manifest: Manifest, classes: Sequence[str], labels: Sequence[str] | None) -> list[AxisChoice]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolens.base.errors import ManifestError
+from zoolens.base.statistics.intervals import Interval
 from zoolens.findings.audit.doctor.diagnosis import Diagnosis
 from zoolens.findings.measure.run_data import ACCURACY
 from zoolens.inventory.catalog.lookup import find
@@ -101,6 +102,8 @@ def as_data(diagnosis: Diagnosis) -> dict[str, Any]:
         # The names of 0.1.0, which are deprecated: see docs/stability.md.
         for trial in data["trials"]:
             trial["accuracy"] = trial["value"]
+        # In 0.1.0 the declared variant was compared with itself.
+        data["trials"][0].update({"change": 0.0, "change_interval": Interval(0.0, 0.0), "p_value": 1.0})
         for factor in data["sensitivity"]:
             factor |= {"worst_accuracy": factor["worst_value"], "best_accuracy": factor["best_value"]}
     return {**data, "fragment": fragment(diagnosis)}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zoolens.base.errors import ConstraintError, DatasetError, ManifestError, ModelError
 from zoolens.base.progress import Progress, Silent
@@ -32,6 +33,7 @@ from zoolens.findings.measure.plan import EvaluationPlan
 from zoolens.inventory.catalog.lookup import Model, find_all, model_text
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset
 from zoolens.inventory.datasets.opening import Data, open_dataset, whole_data
+from zoolens.inventory.datasets.subset import Subset, select
 from zoolens.inventory.preprocess.outputs import labels_of, remaining_columns
 from zoolens.inventory.runtimes.runtime import Options, Session
 from zoolens.inventory.tasks.task import Task, task_named
@@ -67,8 +69,10 @@ def doctor(
         [model], spec, limit=limit, seed=seed, batches=(), task_metrics=False, cold=False, kind=RunKind.TRIAL
     )
     with borrowed_store(store) as opened, closing(open_dataset(spec)) as dataset:
-        _check_truth(dataset, task_named(job.manifest.task))
-        with closing(VariantBench(job, plan, dataset, screen, opened, watcher)) as bench:
+        task = task_named(job.manifest.task)
+        _check_truth(dataset, task)
+        judged = _with_truth(dataset, task, limit, seed)
+        with closing(VariantBench(job, plan, judged, screen, opened, watcher)) as bench:
             _check_outputs(job, bench.session())
             axes, not_swept = find_axes(job, bench.session(), bench.data[Level.ALL], bench.data[Level.SCREEN])
             best = search(bench, axes)
@@ -77,7 +81,8 @@ def doctor(
                 best = search(bench, axes)
             diagnosis = doubt_nothing(doubt(judge(bench, axes, not_swept, best), bench, best), bench, best)
             spelling = spelling_note(diagnosis.corrected or diagnosis.declared, bench.session().inputs[0])
-            return replace(diagnosis, notes=tuple(note for note in (_who_answered(job), spelling) if note))
+            notes = (_who_answered(job), _left_out(dataset, judged), spelling)
+            return replace(diagnosis, notes=tuple(note for note in notes if note))
 
 
 def _check_outputs(job: Job, session: Session) -> None:
@@ -140,6 +145,31 @@ def _job(entry: Entry, runtime: str | None, threads: int | None, allow_code: boo
         raise ConstraintError(skipped[0].reason)
     # The first, but one that needs no process of its own if there is.
     return min(jobs, key=lambda job: job.isolate)
+
+
+def _with_truth(dataset: Dataset, task: Task, limit: int | None, seed: int) -> Dataset:
+    """The dataset without the inputs that have no truth: others prove nothing, however many there are.
+
+    It is the dataset itself where none of those that `limit` and `seed` choose lacks a truth: what is drawn from it is
+    then what `zoolens eval` draws.
+    """
+    if _has_truth(select(dataset, limit, seed), task).all():
+        return dataset
+    places = np.flatnonzero(_has_truth(dataset, task))
+    return Subset(dataset, places, f"the {len(places):,} with a truth")
+
+
+def _has_truth(dataset: Dataset, task: Task) -> NDArray[np.bool_]:
+    if task.truth is None:
+        return np.asarray(dataset.labels() != UNLABELLED)
+    return np.array([dataset.truth(index) is not None for index in range(len(dataset))])
+
+
+def _left_out(dataset: Dataset, judged: Dataset) -> str | None:
+    without = len(dataset) - len(judged)
+    if not without:
+        return None
+    return f"{without:,} of the {len(dataset):,} inputs of {dataset.name} have no truth; they are left out."
 
 
 def _check_truth(dataset: Dataset, task: Task) -> None:

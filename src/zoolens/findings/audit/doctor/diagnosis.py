@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -93,7 +93,7 @@ class Confirmation:
     fresh: bool
     n: int
     before: float | None  # None: as declared it cannot run
-    after: float
+    after: float | None  # None: not defined on these inputs
     change: float | None
     change_interval: Interval | None
     p_value: float
@@ -121,6 +121,10 @@ class Diagnosis(Result):
     declared: Manifest
     corrected: Manifest | None
     notes: tuple[str, ...] = ()  # what else the user should know
+
+    def suspicious(self, sentence: str) -> Diagnosis:
+        """Return the same diagnosis as one that doubts everything, and so proposes nothing."""
+        return replace(self, status=Status.SUSPICIOUS, sentence=sentence, faults=(), equals=(), corrected=None)
 
     def frame(self) -> Any:
         """Returns a pandas DataFrame with a row for each variant that was tried, the declared one first. Figures of

@@ -34,7 +34,9 @@ def _undecided(diagnosis: Diagnosis) -> Verdict | None:
     """Returns the verdict where it is not known whether the manifest is right; None where the status says it."""
     if diagnosis.status is not Status.UNDECIDED:
         return None
-    remedy = f"Use {2 * MIN_HELD_OUT} labelled {diagnosis.noun} or more."
+    used = diagnosis.trials[0].n
+    enough = f"{2 * MIN_HELD_OUT} labelled {diagnosis.noun} or more"
+    remedy = f"Use {enough if used < 2 * MIN_HELD_OUT else f'more labelled {diagnosis.noun}'}."
     gap = Gap("whether another variant is better", remedy=remedy)
     return judged(Coverage((), (gap,)), different=False)
 

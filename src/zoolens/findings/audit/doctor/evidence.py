@@ -20,6 +20,7 @@ from zoolens.findings.audit.doctor.evidence_figures import (
     RightAnswers,
     difference,
     gained,
+    p_above_blind,
 )
 from zoolens.findings.measure.predictions import Predictions
 from zoolens.inventory.tasks.judgement import Metric
@@ -27,6 +28,7 @@ from zoolens.inventory.tasks.task import Task, taken_answers, task_named
 
 ALPHA: Final = 0.05
 WORTH_SEEING: Final = 0.1  # of accuracy: a fault in a manifest costs as much or more
+FEWEST: Final = 20  # inputs: with fewer, guessing cannot be told from knowing
 _FLOOR: Final = 1e-6  # a probability of 0 is rounding, and must not outweigh all other inputs
 
 
@@ -66,7 +68,8 @@ class Evidence:
 
     @property
     def mean_finer(self) -> float:
-        return 0.0 if self.finer is None else float(self.finer.mean())
+        """Below any other where it is not known: a logarithm of a probability is below 0."""
+        return -math.inf if self.finer is None else float(self.finer.mean())
 
     @property
     def rank(self) -> tuple[bool, float, float]:
@@ -76,12 +79,15 @@ class Evidence:
         return self.error is None, gained(self.figure.metric, self.figure.value), self.mean_finer
 
     def without(self, inputs: NDArray[Any]) -> Evidence:
-        """Return the evidence without that of some inputs."""
+        """Return the evidence without that of some inputs. It has no figure where the others define none."""
         kept = np.flatnonzero(~np.isin(self.inputs, inputs))
+        figure = self.figure.of(kept) if self.figure is not None and len(kept) else None
+        if figure is None or not math.isfinite(figure.value):
+            return Evidence(self.run, self.inputs[kept], None, error=self.error or "These inputs define no figure.")
         return Evidence(
             self.run,
             self.inputs[kept],
-            None if self.figure is None else self.figure.of(kept),
+            figure,
             None if self.finer is None else self.finer[kept],
             None if self.distance is None else self.distance[kept],
             self.error,
@@ -142,13 +148,21 @@ class Contrast:
         if base is not None and other is not None:
             return difference(other, base)
         if base is None and isinstance(other, JudgedAnswers):
-            # Any answer is better than none; the scores of inputs say whether there is more to it.
-            return Difference(other.value, p_inputs=None if other.scores is None else sign_flip(other.scores)[0])
+            # Any answer is better than none; whether there is more to it, the scores of inputs say, or the distance
+            # from answers that have nothing to do with the inputs.
+            if other.scores is not None:
+                return Difference(other.value, p_inputs=sign_flip(other.scores)[0])
+            return Difference(other.value, p_metric=p_above_blind(other))
         return Difference(-math.inf if other is None and base is not None else 0.0)
 
     @property
     def change(self) -> float:
         return self.difference.change
+
+    @property
+    def known_change(self) -> float | None:
+        """The change; None where one of the two has no figure."""
+        return None if self.base.figure is None or self.other.figure is None else self.change
 
     @property
     def gain(self) -> float:
@@ -166,10 +180,6 @@ class Contrast:
     def p_value(self) -> float:
         """1 where no test applies, which shows nothing."""
         return self.difference.p_value()
-
-    @property
-    def better(self) -> bool:
-        return self.gain > 0 and self.p_value < ALPHA
 
     @property
     def worse(self) -> bool:
@@ -192,7 +202,8 @@ def rules_out_better(contrasts: Sequence[Contrast]) -> bool:
     """Whether each of these variants is known not to be better than its base by a difference worth seeing.
 
     A variant that is as much better would have to lie above the end of its own interval, of one in forty; that others
-    were tried too does not make it likelier, so that nothing is adjusted for their number.
+    were tried too does not make it likelier, so that nothing is adjusted for their number. Where none could be
+    evaluated, nothing is known.
     """
     ends = [contrast.difference.at_most for contrast in contrasts if contrast.other.error is None]
-    return all(end is not None and end < WORTH_SEEING for end in ends)
+    return bool(ends) and all(end is not None and end < WORTH_SEEING for end in ends)

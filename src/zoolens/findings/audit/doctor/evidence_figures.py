@@ -10,7 +10,8 @@ The figure is the main metric of the model's task. Answers that are right or wro
   is exact. They do not see all that the metric sees: a score threshold is in them.
 
 A variant is better where either test says so, the first adjusted for all variants; the second likewise, and then the
-metric must have risen by more than noise of its own.
+metric must have risen by more than noise of its own. Where nobody knows the noise of the metric, it must have risen by
+`LEAST_GAIN`: the scores of inputs alone would decide by another number than the one that is shown.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ SCORE: Final = Metric("score")  # the mean of how right each answer is
 MCNEMAR: Final = "exact McNemar"
 RESAMPLING: Final = "paired resampling"
 SIGN_FLIPS: Final = "sign flips of scores"
+LEAST_GAIN: Final = 0.01  # of a metric whose noise is unknown: points of a share or correlation, else relative
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Difference:
     """One figure less another one on the same inputs. None is what cannot be known of them.
 
     Both p-values are two-sided, for a single comparison. `p_inputs`: of the scores of inputs, 1 where they moved the
-    other way than the metric did.
+    other way than the metric did, or where the metric has no p-value and moved by less than `LEAST_GAIN`.
     """
 
     change: float  # in the metric's own unit and direction
@@ -198,6 +201,22 @@ def difference(first: Figure, second: Figure) -> Difference:
     return _of_judged_answers(first, second)
 
 
+def p_above_blind(figure: JudgedAnswers) -> float | None:
+    """The p-value that a figure is that of answers which have nothing to do with the inputs; 1 where it is worse, None
+    where it is not known."""
+    metric = figure.metric
+    blind = metric.blind
+    if blind is None or not metric.interval:
+        return None
+    level: float = blind
+    found = resampled_difference(
+        lambda weights: np.full(len(weights), level), figure.aggregate, len(figure.labels), metric.limits
+    )
+    if found.p_value is None:
+        return None
+    return found.p_value if gained(metric, found.value) > 0 else 1.0
+
+
 def gained(metric: Metric, change: float) -> float:
     """A change as an improvement."""
     return -change if metric.lower_is_better else change
@@ -215,38 +234,53 @@ def _of_judged_answers(first: JudgedAnswers, second: JudgedAnswers) -> Differenc
     change = first.value - second.value
     found = resampled_difference(second.aggregate, first.aggregate, n, metric.limits)
     known = metric.interval and found.interval is not None
+    gain = gained(metric, change)
     moved = None if first.scores is None or second.scores is None else np.asarray(first.scores - second.scores)
     unmoved = found.unknown is NoInterval.NO_SPREAD if moved is None else not moved.any()
     if change == 0 and unmoved:
-        return Difference(change, p_metric=1.0, at_most=0.0)
+        # As many inputs may still move as where none of n did.
+        return Difference(change, p_metric=1.0, at_most=wilson(0, n).high)
     return Difference(
         change,
         found.interval if known else None,
         found.p_value if known else None,
-        None if moved is None else _flipped(moved, gained(metric, change)),
+        None if moved is None else _flipped(moved, gain, 0.0 if known else _least_gain(metric, second.value)),
         at_most=_least_of(
-            _at_most(metric, found.interval, second) if known else _mean_at_most(moved, gained(metric, change)),
-            _room(metric, second.value),
+            _at_most(metric, found.interval, second) if known else _mean_at_most(moved, gain),
+            _room(second),
         ),
     )
 
 
-def _flipped(moved: Floats, gain: float) -> float:
-    """The p-value of the scores of inputs; 1 where they moved the other way than the metric: then neither is known."""
+def _flipped(moved: Floats, gain: float, least: float) -> float:
+    """The p-value of the scores of inputs; 1 where they moved the other way than the metric, or where the metric moved
+    by less than `least`: then neither is known."""
     p_value, _ = sign_flip(moved)
-    return p_value if np.sign(moved.sum()) == np.sign(gain) else 1.0
+    together = np.sign(moved.sum()) == np.sign(gain)
+    return p_value if together and abs(gain) >= least else 1.0
+
+
+def _least_gain(metric: Metric, base: float) -> float:
+    return LEAST_GAIN if metric.unit == FRACTION else LEAST_GAIN * abs(base)
 
 
 def _least_of(*ends: float | None) -> float | None:
     return min((end for end in ends if end is not None), default=None)
 
 
-def _room(metric: Metric, value: float) -> float | None:
-    """How much better than this a share or correlation can be at all."""
-    if metric.unit != FRACTION:
+def _room(figure: JudgedAnswers) -> float | None:
+    """How much better than this a share or correlation can be at all, measured from the worse end of its interval: a
+    figure is no better known than its interval says. One that cannot be better has none, and is as well known as a
+    share of inputs of which all are right."""
+    metric = figure.metric
+    best = metric.limits[0] if metric.lower_is_better else metric.limits[1]
+    if metric.unit != FRACTION or math.isinf(best):
         return None
-    room = value - metric.limits[0] if metric.lower_is_better else metric.limits[1] - value
-    return room if math.isfinite(room) else None
+    if math.isclose(figure.value, best, abs_tol=_ROUNDING):
+        return wilson(0, len(figure.labels)).high
+    if figure.interval is None:
+        return None
+    return figure.interval.high - best if metric.lower_is_better else best - figure.interval.low
 
 
 def _mean_at_most(moved: Floats | None, gain: float) -> float | None:

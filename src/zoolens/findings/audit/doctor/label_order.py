@@ -19,16 +19,14 @@ from zoolens.base.statistics.intervals import wilson
 from zoolens.base.statistics.significance import no_better_than_guessing
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
 from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Status
-from zoolens.findings.audit.doctor.evidence import Evidence
+from zoolens.findings.audit.doctor.evidence import FEWEST, Evidence
 from zoolens.findings.audit.doctor.variants import DECLARED, Axis, AxisChoice, Variant, with_output
-from zoolens.inventory.datasets.dataset import UNLABELLED
 from zoolens.inventory.datasets.imagenet import imagenet_classes
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.preprocess.classlookup import find_classes
 
 POOR: Final = 0.5  # top-1 below which other orders are tried
 GAP: Final = 0.3  # of top-1, between answers as labelled and answers renamed, that only another order explains
-FEWEST: Final = 20  # images: with fewer, guessing cannot be told from knowing
 
 Order = Sequence[int]  # for each class of the data the output that stands for it
 
@@ -81,7 +79,6 @@ def doubt(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis
     evidence, labels = bench.measure(best, Level.SELECTION), bench.data[Level.SELECTION].labels()
     if evidence.distance is None or evidence.n < FEWEST or evidence.error is not None:
         return diagnosis
-    labels = labels[labels != UNLABELLED]
     mended = any(fault.factor != "scores" for fault in diagnosis.faults)
     guessing = no_better_than_guessing(evidence.right, labels)
     declared, accuracy = bench.measure(DECLARED, Level.SELECTION), evidence.value or 0.0
@@ -91,7 +88,7 @@ def doubt(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis
     sentence = _sentence(evidence, len(diagnosis.trials) - 1, len(np.unique(labels)), guessing, hidden)
     # It rests on a change that happens to fit a few of the classes: it would correct one error by another.
     if mended:
-        return replace(diagnosis, status=Status.SUSPICIOUS, sentence=sentence, faults=(), corrected=None)
+        return diagnosis.suspicious(sentence)
     if diagnosis.faults:
         sentence += f" Besides: {diagnosis.sentence}"
     return replace(diagnosis, status=Status.SUSPICIOUS, sentence=sentence)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
-from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Status
+from zoolens.findings.audit.doctor.diagnosis import Diagnosis
+from zoolens.findings.audit.doctor.evidence import FEWEST
 from zoolens.findings.audit.doctor.figure_words import FigureWords
 from zoolens.findings.audit.doctor.search import found_nothing
 from zoolens.findings.audit.doctor.variants import Variant
@@ -14,7 +13,7 @@ from zoolens.findings.audit.doctor.variants import Variant
 def doubt_nothing(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis:
     """Return the diagnosis, or a suspicious one without a correction where even the best figure is near nothing."""
     evidence = bench.measure(best, Level.SELECTION)
-    if evidence.distance is not None or not found_nothing(evidence):
+    if evidence.distance is not None or evidence.n < FEWEST or not found_nothing(evidence):
         return diagnosis
     figures = FigureWords(diagnosis.metric, diagnosis.unit)
     error = bench.measure(Variant(), Level.SCREEN).error
@@ -26,4 +25,4 @@ def doubt_nothing(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> D
     )
     if error:
         sentence += f" As declared it cannot be evaluated at all: {error}"
-    return replace(diagnosis, status=Status.SUSPICIOUS, sentence=sentence, faults=(), equals=(), corrected=None)
+    return diagnosis.suspicious(sentence)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, with_output
+from zoolens.findings.audit.doctor.variants import PROVES_A_RANGE, Axis, AxisChoice, with_output
 from zoolens.inventory.manifests.schema import Manifest, Output
 from zoolens.inventory.manifests.schema_steps import DropLeading, OutputStep, Softmax
 from zoolens.inventory.preprocess.outputs import remaining_columns
@@ -55,7 +55,14 @@ def probability_axis(manifest: Manifest) -> Axis:
     declared = manifest.outputs[0].scores
     other = "logits" if declared == "probabilities" else "probabilities"
     proof = _SIGMOID_TWICE if declared == "logits" else None
-    choice = AxisChoice("scores", "scores", other, lambda manifest: with_output(manifest, scores=other), proof=proof)
+    choice = AxisChoice(
+        "scores",
+        "scores",
+        other,
+        lambda manifest: with_output(manifest, scores=other),
+        proof=proof,
+        proven_by=PROVES_A_RANGE,
+    )
     return Axis("scores", declared, (choice,), ranked=False)
 
 

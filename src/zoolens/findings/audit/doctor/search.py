@@ -25,13 +25,13 @@ from zoolens.findings.audit.doctor.evidence import ALPHA, Contrast, Evidence
 from zoolens.findings.audit.doctor.evidence_figures import Figure, gained
 from zoolens.findings.audit.doctor.variants import (
     DECLARED,
-    PROTOCOL,
     Axis,
     AxisChoice,
     Variant,
     combinations,
     neighbours,
 )
+from zoolens.inventory.tasks.judgement import FRACTION
 
 PROMOTED: Final = 6
 MAX_ROUNDS: Final = 6
@@ -79,9 +79,13 @@ def is_weak(evidence: Evidence) -> bool:
 
 
 def _hardly_better(figure: Figure, than: float) -> bool:
-    """Whether a figure is better than that of blind answers by at most so much; False where that is not known."""
+    """Whether a figure is better than that of blind answers by at most so much: in points of a share or correlation,
+    else relative to theirs. False where that is not known."""
     blind = figure.metric.blind
-    return blind is not None and gained(figure.metric, figure.value - blind) <= than
+    if blind is None:
+        return False
+    unit = 1.0 if figure.metric.unit == FRACTION else abs(blind)
+    return gained(figure.metric, figure.value - blind) <= than * unit
 
 
 def _runnable(bench: VariantBench, axes: Sequence[Axis]) -> Variant:
@@ -182,4 +186,4 @@ def _simplified(bench: VariantBench, variant: Variant, level: Level) -> Variant:
 
 def _needed(choice: AxisChoice, without: Contrast) -> bool:
     """Taking it back lowers the figure. Probability alone keeps no protocol: a tighter crop makes any model surer."""
-    return without.worse or (choice.slot not in PROTOCOL and without.less_likely)
+    return without.worse or (not choice.is_protocol and without.less_likely)

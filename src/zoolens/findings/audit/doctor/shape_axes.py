@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from zoolens.base.errors import ManifestError
-from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, Change, NotSwept, axis_or_none, with_input
+from zoolens.findings.audit.doctor.variants import (
+    PADDING_VALUE,
+    Axis,
+    AxisChoice,
+    Change,
+    NotSwept,
+    axis_or_none,
+    with_input,
+)
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.manifests.schema import MODALITIES, Input, Manifest
 from zoolens.inventory.manifests.schema_boxes import Letterbox
@@ -127,7 +135,7 @@ def _canvas(manifest: Manifest, size: tuple[int, int]) -> Axis | None:
 def _placed(declared: Resize | Letterbox, step: Resize | Letterbox) -> tuple[str, str]:
     """The factor in which a step differs, and the step in words."""
     same = isinstance(declared, Letterbox) and isinstance(step, Letterbox) and declared.fit == step.fit
-    return ("padding value" if same else "canvas"), _place_words(step)
+    return (PADDING_VALUE if same else "canvas"), _place_words(step)
 
 
 def _place_words(step: Resize | Letterbox) -> str:

@@ -1,11 +1,16 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from zoolens.base.statistics.intervals import Interval
+from zoolens.findings.audit.doctor.correction import as_data
 from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Fault, Sensitivity, Status, VariantTrial
 from zoolens.findings.audit.doctor.diagnosis_page import diagnosis_page
 from zoolens.findings.audit.doctor.variants import NotSwept
+from zoolens.inventory.manifests.schema import Input, Manifest, Output
+
+COLOUR = Manifest(name="net", inputs=(Input(shape=(1, 3, 224, 224)),), outputs=(Output(),))
 
 
 def trial(variant, accuracy, steps=1, error=None):
@@ -41,8 +46,28 @@ def test_the_verdict_is_shown_as_what_it_is(status, kind):
     page = diagnosis_page(diagnosis(status))
     assert page.verdict == "The manifest is …"
     assert page.verdict_kind == kind
-    expected = ("Not understood: whether another variant is better.", "Use 120 labelled images or more.")
+    expected = ("Not understood: whether another variant is better.", "Use more labelled images.")
     assert page.coverage == (expected if status is Status.UNDECIDED else ())
+
+
+def test_few_inputs_are_told_how_many_are_enough():
+    few = tuple(replace(one, n=60) for one in TRIALS)
+    assert diagnosis_page(diagnosis(Status.UNDECIDED, trials=few)).coverage[1] == "Use 120 labelled images or more."
+
+
+def test_a_suspicious_diagnosis_proposes_nothing():
+    found = diagnosis(Status.WRONG, faults=(Fault("scaling", "0 to 1", "−1 to 1"),), equals=("a",), corrected=COLOUR)
+    doubted = found.suspicious("Nothing works.")
+    assert (doubted.status, doubted.sentence) == (Status.SUSPICIOUS, "Nothing works.")
+    assert (doubted.faults, doubted.equals, doubted.corrected) == ((), (), None)
+
+
+def test_json_of_classifiers_compares_the_declared_variant_with_itself_as_0_1_0_did():
+    undone = replace(TRIALS[0], change=None, change_interval=None, p_value=None)
+    known = {"trials": (undone, *TRIALS[1:]), "declared": COLOUR}
+    first = as_data(diagnosis(**known))["trials"][0]
+    assert (first["change"], list(first["change_interval"]), first["p_value"]) == (0.0, [0.0, 0.0], 1.0)
+    assert as_data(diagnosis(**known, metric="ap"))["trials"][0]["change"] is None
 
 
 def test_a_page_has_variants_sensitivity_and_what_was_not_swept():

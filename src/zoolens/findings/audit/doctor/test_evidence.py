@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from zoolens.base.statistics.significance import exact_mcnemar
 from zoolens.findings.audit.doctor.bench import MIN_HELD_OUT
-from zoolens.findings.audit.doctor.evidence import Contrast, Evidence, could_tell, failed
+from zoolens.findings.audit.doctor.evidence import ALPHA, Contrast, Evidence, could_tell, failed
 from zoolens.findings.audit.doctor.evidence_figures import MCNEMAR, RightAnswers
 from zoolens.inventory.tasks.judgement import Metric
 from zoolens.inventory.tasks.task import task_named
@@ -16,6 +18,10 @@ def evidence(correct, log_score=None):
     return Evidence("run", np.arange(len(right)).astype(str), figure, scores, np.zeros(len(right), np.int64))
 
 
+def is_better(contrast):
+    return contrast.gain > 0 and contrast.p_value < ALPHA
+
+
 def test_a_contrast_counts_the_images_on_which_the_two_differ():
     contrast = Contrast(evidence([1, 1, 0, 0, 0]), evidence([0, 1, 1, 1, 0]))
     assert (contrast.p_value, contrast.difference.test) == (exact_mcnemar(1, 2), MCNEMAR)
@@ -25,9 +31,9 @@ def test_a_contrast_counts_the_images_on_which_the_two_differ():
 
 def test_better_and_worse_need_more_than_noise():
     none, ten = evidence([0] * 20), evidence([1] * 10 + [0] * 10)
-    assert Contrast(none, ten).better
+    assert is_better(Contrast(none, ten))
     assert Contrast(ten, none).worse
-    assert not Contrast(none, evidence([1] * 3 + [0] * 17)).better
+    assert not is_better(Contrast(none, evidence([1] * 3 + [0] * 17)))
 
 
 def test_probability_sees_what_answers_do_not():
@@ -40,6 +46,19 @@ def test_probability_sees_what_answers_do_not():
 
 def test_fresh_images_are_those_that_were_not_used():
     assert evidence([1, 0, 1]).without(np.array(["0"])).right.tolist() == [False, True]
+
+
+def test_where_no_fresh_image_is_left_there_is_no_figure():
+    nothing = evidence([1, 0]).without(np.array(["0", "1"]))
+    assert (nothing.n, nothing.value) == (0, None)
+    assert nothing.error
+    contrast = Contrast(nothing, nothing)
+    assert (contrast.known_change, contrast.p_value) == (None, 1.0)
+
+
+def test_an_unknown_probability_is_not_higher_than_a_known_one():
+    known, unknown = evidence([1, 0], [-0.5, -1.5]), replace(evidence([1, 0]), finer=None)
+    assert unknown.rank < known.rank
 
 
 def test_what_cannot_run_ranks_last():

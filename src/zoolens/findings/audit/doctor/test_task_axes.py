@@ -14,7 +14,7 @@ from zoolens.findings.audit.doctor.part_axes import part_axis
 from zoolens.findings.audit.doctor.shape_axes import shape_axes
 from zoolens.findings.audit.doctor.sound_axes import sound_axes
 from zoolens.findings.audit.doctor.text_axes import tag_axes, text_axes
-from zoolens.findings.audit.doctor.variants import DECLARED, Axis, NotSwept, neighbours
+from zoolens.findings.audit.doctor.variants import DECLARED, PROVES_A_RANGE, Axis, NotSwept, neighbours
 from zoolens.inventory.datasets.arrays import ArrayDataset
 from zoolens.inventory.manifests.files import dump_manifest, parse_manifest
 from zoolens.inventory.manifests.schema import Manifest
@@ -92,9 +92,11 @@ def test_finished_lists_have_no_activation_and_scores_that_pass_without_one_prov
     scored = detector({"boxes": "b", "scores": "s"}, {**READ, "activation": "sigmoid"})
     none = choice(box_axes(scored), "activation", "none")
     assert "applied twice" in none.proof
+    assert none.proven_by == PROVES_A_RANGE
     assert choice(box_axes(scored), "activation", "softmax").proof is None
     declared = manifest({"task": "multilabel", "scores": "logits"})
     assert "applied twice" in probability_axis(declared).choices[0].proof
+    assert probability_axis(declared).choices[0].proven_by == PROVES_A_RANGE
 
 
 def test_anchors_say_what_boxes_are():
@@ -122,6 +124,23 @@ def test_the_canvas_keeps_the_whole_image():
     both = DECLARED.choosing(choice([libraries], "antialias", "pil")).choosing(choice([canvas], "canvas", "stretched"))
     assert both.apply(letterbox).inputs[0].preprocess[0].library == "pil"
     assert choice([methods], "resize method", "nearest")
+
+
+def test_what_fills_a_canvas_and_how_a_map_is_resized_are_protocol():
+    letterbox = manifest(
+        {"task": "detection", "parts": LISTS, "postprocess": [READ]},
+        preprocess=[{"op": "letterbox", "size": [24, 24], "fill": 114}],
+    )
+    axes = [
+        *shape_axes(letterbox, WIDE, located=True),
+        *map_axes(MAP, TensorSpec("m", (1, 21, 9, 9), "float32")),
+        *box_axes(BOXED),
+    ]
+    protocol = {one.factor: one.is_protocol for axis in swept(axes) for one in axis.choices}
+    assert {name for name, is_protocol in protocol.items() if is_protocol} == {
+        "padding value", "resize method", "resize library", "antialias", "map resize",
+    }  # fmt: skip
+    assert not protocol["canvas"]
 
 
 def test_tensors_change_places_where_their_shapes_allow_it():

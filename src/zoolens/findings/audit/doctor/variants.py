@@ -17,8 +17,10 @@ SLOTS: Final = (
     "casing", "padding", "truncation", "special tokens",
     "parts", "head", "boxes", "activation", "map", "map resize", "pooling", "subwords", "labels", "scores",
 )  # fmt: skip
-# How an image is decoded, cut and resized is as much a protocol as a property of the model.
-PROTOCOL: Final = frozenset({"decoder", "framing", "resize method", "resize library"})
+# How an image is decoded, cut, padded and resized is as much a protocol as a property of the model.
+_PROTOCOL: Final = frozenset({"decoder", "framing", "resize method", "resize library", "map resize"})
+PADDING_VALUE: Final = "padding value"
+PROVES_A_RANGE: Final = 30  # inputs: the logits of a few may lie between 0 and 1 by chance
 
 Change = Callable[[Manifest], Manifest]
 
@@ -35,6 +37,13 @@ class AxisChoice:
     # Answers are refused unless they are what this says: where all are accepted, what is declared is wrong, whatever
     # the figure. These are the words for that.
     proof: str | None = None
+    proven_by: int = 1  # the fewest inputs that make a proof of it
+
+    @property
+    def is_protocol(self) -> bool:
+        """Whether it is no fault to have declared another choice. A canvas is a property of the model, the value that
+        fills what an image leaves of it is not."""
+        return self.slot in _PROTOCOL or self.factor == PADDING_VALUE
 
 
 @dataclass(frozen=True)

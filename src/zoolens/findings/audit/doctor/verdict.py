@@ -17,7 +17,7 @@ from zoolens.findings.audit.doctor.diagnosis import (
 from zoolens.findings.audit.doctor.evidence import ALPHA, Contrast, Evidence
 from zoolens.findings.audit.doctor.evidence_figures import SCORE
 from zoolens.findings.audit.doctor.search import equals_of
-from zoolens.findings.audit.doctor.variants import DECLARED, PROTOCOL, Axis, AxisChoice, NotSwept, Variant, neighbours
+from zoolens.findings.audit.doctor.variants import DECLARED, Axis, AxisChoice, NotSwept, Variant, neighbours
 from zoolens.findings.audit.doctor.verdict_words import VerdictWords
 from zoolens.inventory.tasks.judgement import Metric
 
@@ -71,20 +71,13 @@ def _confirmation(contrast: Contrast, *, fresh: bool, tests: int) -> Confirmatio
         fresh=fresh,
         n=contrast.base.n,
         before=contrast.base.value,
-        after=contrast.other.value or 0.0,
-        change=None if contrast.base.figure is None else contrast.change,
+        after=contrast.other.value,
+        change=contrast.known_change,
         change_interval=contrast.interval,
         p_value=contrast.difference.adjusted(tests),
         test=contrast.difference.test,
-        better=_better(contrast, tests),
+        better=contrast.gain > 0 and contrast.difference.adjusted(tests) < ALPHA,
     )
-
-
-def _better(contrast: Contrast, tests: int) -> bool:
-    if contrast.base.figure is None and not contrast.difference.tested:
-        # A manifest that cannot be evaluated is wrong, whatever another one reaches.
-        return True
-    return contrast.gain > 0 and contrast.difference.adjusted(tests) < ALPHA
 
 
 def judged_metric(bench: VariantBench, final: Variant) -> Metric:
@@ -94,16 +87,18 @@ def judged_metric(bench: VariantBench, final: Variant) -> Metric:
 
 
 def _status(fixed: Variant) -> Status:
-    slots = {choice.slot for choice in fixed.choices}
-    return Status.RIGHT if not slots else Status.IMPROVABLE if slots <= PROTOCOL else Status.WRONG
+    if not fixed.choices:
+        return Status.RIGHT
+    return Status.IMPROVABLE if all(choice.is_protocol for choice in fixed.choices) else Status.WRONG
 
 
 def _proven(bench: VariantBench, axes: Sequence[Axis], better: Variant) -> AxisChoice | None:
     """A choice that every input proves, though the figure cannot tell: a softmax or sigmoid that is applied twice."""
     for axis in axes:
         for choice in axis.choices:
-            if choice.proof and better.choice(axis.slot) is None:
-                contrast = bench.contrast(better, better.choosing(choice), Level.SCREEN)
+            level = next((level for level in Level if bench.sizes[level] >= choice.proven_by), None)
+            if choice.proof and better.choice(axis.slot) is None and level is not None:
+                contrast = bench.contrast(better, better.choosing(choice), level)
                 if contrast.other.error is None and not contrast.worse:
                     return choice
     return None
@@ -162,7 +157,7 @@ def _trial(variant: Variant, contrast: Contrast, p_value: float) -> VariantTrial
         n=evidence.n,
         value=evidence.value,
         interval=evidence.interval,
-        change=None if contrast.base.figure is None or evidence.figure is None else contrast.change,
+        change=contrast.known_change,
         change_interval=contrast.interval,
         p_value=p_value if contrast.difference.tested else None,
         steps=len(variant.choices),

@@ -32,7 +32,7 @@ class VerdictWords:
         manifest cannot be evaluated as declared."""
         confirmed = self.confirmation
         if confirmed is None or not faults:
-            return f"The manifest is wrong: {proof}" if proof else self._no_fault()
+            return f"The manifest is wrong: {proof}" if proof else self._no_fault() + _cannot(error)
         what = " and ".join(f"{fault.factor} {fault.correct} instead of {fault.declared}" for fault in faults)
         fresh = " that the search did not use" if confirmed.fresh else ""
         tests = "" if confirmed.fresh else f", adjusted for {len(self.trials) - 1} variants"
@@ -41,7 +41,7 @@ class VerdictWords:
             f"The manifest is {words}: with {what}, {self._change(confirmed)} "
             f"({confirmed.n:,} {self.noun}{fresh}, {confirmed.test} p {_p(confirmed.p_value)}{tests})."
             + (f" Besides, {proof}" if proof else "")
-            + (f" As declared it cannot be evaluated at all: {error}" if error else "")
+            + _cannot(error)
         )
 
     def _change(self, confirmed: Confirmation) -> str:
@@ -58,9 +58,12 @@ class VerdictWords:
             text = self._undecided(declared, len(others))
         if self.confirmation is not None:
             confirmed = self.confirmation
+            if confirmed.change is None:
+                return f"{text}."
+            other = "other " if confirmed.fresh else ""
             return (
                 f"{text} ({figures.name} {figures.value(confirmed.before)}; the one that looked best while searching "
-                f"is {figures.change(confirmed.change, confirmed.change_interval)} on {confirmed.n:,} other "
+                f"is {figures.change(confirmed.change, confirmed.change_interval)} on {confirmed.n:,} {other}"
                 f"{self.noun})."
             )
         seen = [trial for trial in others if trial.n == declared.n and trial.change is not None and not trial.error]
@@ -75,6 +78,8 @@ class VerdictWords:
         )
 
     def _undecided(self, declared: VariantTrial, others: int) -> str:
+        if all(trial.error for trial in self.trials[1:]):
+            return "Undecided: there is no other variant that can be evaluated and that it could be compared with"
         if self.exact:
             return (
                 f"Undecided: {declared.n:,} {self.noun} are too few to distinguish a variant that is "
@@ -89,6 +94,10 @@ class VerdictWords:
     @property
     def _unit(self) -> str:
         return "points" if self.figures.value(0.0).endswith("%") else "%"
+
+
+def _cannot(error: str | None) -> str:
+    return f" As declared it cannot be evaluated at all: {error}" if error else ""
 
 
 def _p(value: float) -> str:
