@@ -146,7 +146,10 @@ def _examined_by_reading(name: str, job: Job, run: Run, session: Session) -> Can
         raise ZoolensError("its manifest has code for its inputs or outputs, which services do not run.")
     sound = manifest.inputs[0].sound
     if sound is not None and sound.windows is not None:
-        raise ZoolensError("it answers a sound window by window, and services make one call for a request.")
+        raise ZoolensError(
+            "it answers a sound window by window, and services make one call for a request. Serve it by its own name: "
+            "clients then send each window."
+        )
     reading = MeasuredReading(job, ClosedSession(session), MeasuredClasses(run.dataset.name, data_classes(run)))
     subject = reading.subject
     if not subject.outputs:

@@ -3,16 +3,19 @@
 import asyncio
 import io
 import wave
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
 
+from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Silent
 from zoolens.base.protocol.errors import ServingError
 from zoolens.base.protocol.messages import InferRequest
 from zoolens.base.store.store import open_store
 from zoolens.faces.serving.plane.data_plane import open_plane
+from zoolens.faces.serving.services.candidates import _examined_by_reading
 from zoolens.faces.serving.services.definition import Service
 from zoolens.faces.serving.services.hosting import HostSettings, host_services
 from zoolens.findings.measure.job_runner import carry_out_entries
@@ -22,7 +25,6 @@ from zoolens.inventory.catalog.sessions import RunOptions
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-pytestmark = pytest.mark.slow
 
 # A sound above zero is the second class.
 NETWORK = """<ir_version: 8, opset_import: ["" : 17]>
@@ -45,6 +47,7 @@ def wav(level, count=16, rate=8000):
     return file.getvalue()
 
 
+@pytest.mark.slow
 def test_sounds_are_decoded_and_cut_as_the_manifest_says(tmp_path, quick):
     import onnx.parser
 
@@ -93,3 +96,12 @@ def test_sounds_are_decoded_and_cut_as_the_manifest_says(tmp_path, quick):
                     await infer(wrong)
 
     asyncio.run(asyncio.wait_for(test(), 100))
+
+
+def test_a_model_of_windows_is_refused_with_what_to_do():
+    sound = SimpleNamespace(windows=SimpleNamespace(length=512))
+    job = SimpleNamespace(manifest=SimpleNamespace(code=None, inputs=[SimpleNamespace(sound=sound)]))
+    with pytest.raises(
+        ZoolensError, match=r"window by window.* Serve it by its own name: clients then send each window"
+    ):
+        _examined_by_reading("vad", job, None, None)

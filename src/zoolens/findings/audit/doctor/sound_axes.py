@@ -132,6 +132,9 @@ def _feature_scale(manifest: Manifest) -> Axis:
         "standardised over all numbers": (Standardize(op="standardize"),),
         "standardised over the frames": (Standardize(op="standardize", over="frames"),),
     }
+    if not any(isinstance(step, MelSteps) for step in manifest.inputs[0].preprocess):
+        # Samples have no frames: both ways would be the same, and neither could be told from the other.
+        del wanted["standardised over the frames"]
     declared = _last(manifest.inputs[0])
     words = next((name for name, steps in wanted.items() if steps == declared), _scale_words(declared))
     choices = [

@@ -220,3 +220,6 @@ def test_sounds_are_resampled_where_another_rate_is_tried():
     assert ended.inputs[0].preprocess[-1].over == "frames"
     samples = manifest({}, {**SOUND, "shape": [1, 16000], "preprocess": []})
     assert any("samples, not features" in one.reason for one in sound_axes(samples) if isinstance(one, NotSwept))
+    # Without frames there is one way to standardise.
+    (last,) = [axis for axis in sound_axes(samples) if not isinstance(axis, NotSwept) and axis.slot == "feature scale"]
+    assert [one.name for one in last.choices] == ["standardised over all numbers"]

@@ -30,6 +30,8 @@ MAX_ENCODED: Final = 1 << 29  # bytes of a sound file: as many samples as are de
 # Sounds of other kinds: whoever leaves them out of a dataset has to say so.
 OTHER_SUFFIXES: Final = frozenset({".m4a", ".aac", ".wma", ".aiff", ".aif", ".amr", ".au", ".sph", ".raw", ".pcm"})
 _SOUNDS: Final = Kinds(SUFFIXES, OTHER_SUFFIXES)
+_LOOSE: Final = "beside the folders of classes"
+_WITHOUT_TURNS: Final = "without turns in an RTTM file"
 _WHOLE: Final = np.array([[0.0, np.inf]])  # of a sound that is active at some moment
 
 
@@ -198,7 +200,7 @@ def _from_subfolders(folder: Path, paths: Sequence[Path], left_out: Counter[str]
         if flat:
             yield SoundEntry(_id(path, folder), path)
         elif path.parent == folder:
-            left_out["sounds that lie beside the folders of classes"] += 1
+            left_out[_LOOSE] += 1
         else:
             yield SoundEntry(_id(path, folder), path, readable(path.relative_to(folder).parts[0]))
 
@@ -208,7 +210,7 @@ def _timed(folder: Path, paths: Iterator[Path], rttm: str, left_out: Counter[str
     for path in paths:
         turns = _only_recording(path.with_suffix(".rttm")) if shared is None else shared.get(path.stem)
         if turns is None:
-            left_out["sounds without turns in an RTTM file"] += 1
+            left_out[_WITHOUT_TURNS] += 1
         else:
             yield SoundEntry(_id(path, folder), path, intervals=turns)
 
@@ -274,10 +276,18 @@ def _id(path: Path, folder: Path) -> str:
 
 
 def _said_of(left_out: Counter[str]) -> Iterator[str]:
-    kinds = {word: number for word, number in left_out.items() if word.startswith(".")}
-    for word, number in left_out.items():
-        if word not in kinds:
-            yield f"{number:,} {word} are left out"
-    if kinds:
-        listed = ", ".join(f"{number:,} {suffix}" for suffix, number in sorted(kinds.items()))
+    if loose := left_out.pop(_LOOSE, 0):
+        yield f"{_sounds(loose)} that {'lies' if loose == 1 else 'lie'} {_LOOSE} {_are(loose)} left out"
+    if unknown := left_out.pop(_WITHOUT_TURNS, 0):
+        yield f"{_sounds(unknown)} {_WITHOUT_TURNS} {_are(unknown)} left out"
+    if left_out:
+        listed = ", ".join(f"{number:,} {suffix}" for suffix, number in sorted(left_out.items()))
         yield f"sounds of kinds that are not read are left out: {listed}"
+
+
+def _sounds(number: int) -> str:
+    return f"{number:,} {'sound' if number == 1 else 'sounds'}"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -63,7 +63,7 @@ def test_times_come_from_rttm_files(tmp_path):
     dataset = open_dataset(f"sounds:{tmp_path}?rttm=beside")
     assert dataset.truth_kind == "activity"
     assert [sample.id for sample in dataset] == ["talk.wav"]
-    assert dataset.notes == ("1 sounds without turns in an RTTM file are left out",)
+    assert dataset.notes == ("1 sound without turns in an RTTM file is left out",)
     truth = dataset.truth(0)
     np.testing.assert_array_equal(truth["intervals"], [[0.5, 1.75], [3, 4]])
     assert truth["timed"].all()
@@ -76,7 +76,7 @@ def test_times_come_from_rttm_files(tmp_path):
 def test_whether_anybody_speaks_may_be_all_that_is_known(words):
     write(words / "loose.wav")
     dataset = open_dataset(f"sounds:{words}?active=yes")
-    assert dataset.notes == ("1 sounds that lie beside the folders of classes are left out",)
+    assert dataset.notes == ("1 sound that lies beside the folders of classes is left out",)
     assert [len(dataset.truth(place)["intervals"]) for place in range(3)] == [0, 1, 1]
     assert not dataset.truth(0)["timed"].any()
     assert dataset.fingerprint() != open_dataset(f"sounds:{words}?active=no").fingerprint()
