@@ -1,5 +1,9 @@
 """A store in which some demo models were measured, quickly and on few inputs; made once for all tests of services."""
 
+import shutil
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from zoolens.base.progress import Silent
@@ -33,4 +37,14 @@ def measured_store(store_path):
     with open_store(store_path) as store:
         outcomes = list(carry_out_entries(find_all(MODELS), plan, store, Silent()))
         assert not any(outcome.errors for outcome in outcomes)
+        yield store
+
+
+@pytest.fixture
+def copied_store(measured_store, store_path, tmp_path):
+    """A copy for a test that evaluates more models: those would be candidates of the ladders of all later tests."""
+    with closing(sqlite3.connect(store_path)) as database:
+        database.execute("PRAGMA wal_checkpoint(FULL)")
+    shutil.copytree(store_path.parent, tmp_path / "copied")
+    with open_store(tmp_path / "copied" / store_path.name) as store:
         yield store

@@ -38,7 +38,7 @@ def samples():
 def run(measured_store, store_path, quick, samples):
     """Run a test's coroutine with a service, and the tensors and labels of some images."""
 
-    def run(test, refresh=0.0, **settings):
+    def run(test, refresh=0.0, store=store_path, **settings):
         usual = {"reference": "demo:lenet-wide", "within": 0.8, "batch": {"size": 4}, "where": "name = 'mlp-wide'"}
         service = Service(**{**usual, **settings})
 
@@ -47,7 +47,7 @@ def run(measured_store, store_path, quick, samples):
             how = HostSettings(refresh=refresh, latency=quick, seed=0)
             async with (
                 open_plane() as plane,
-                host_services(plane, {"fashion": service}, store=store_path, settings=how) as services,
+                host_services(plane, {"fashion": service}, store=store, settings=how) as services,
             ):
                 yield plane, services["fashion"]
 
@@ -295,7 +295,7 @@ def test_a_rung_that_breaks_its_promise_is_told_and_taken_off(run, store_path):
 
 
 @pytest.mark.slow
-def test_the_ladder_follows_the_store(run, measured_store, store_path, quick):
+def test_the_ladder_follows_the_store(run, copied_store, tmp_path, quick):
     from zoolens.base.progress import Silent
     from zoolens.findings.measure.job_runner import carry_out_entries
     from zoolens.findings.measure.plan import EvaluationPlan
@@ -311,7 +311,7 @@ def test_the_ladder_follows_the_store(run, measured_store, store_path, quick):
         before = [rung.model for rung in service.built.ladder.rungs]
         assert "demo:mlp-small@1.0.0" not in before
         entries = find_all(["demo:mlp-small"])
-        await asyncio.to_thread(lambda: list(carry_out_entries(entries, plan, measured_store, Silent())))
+        await asyncio.to_thread(lambda: list(carry_out_entries(entries, plan, copied_store, Silent())))
 
         async def changed():
             return [rung.model for rung in service.built.ladder.rungs] != before
@@ -320,8 +320,9 @@ def test_the_ladder_follows_the_store(run, measured_store, store_path, quick):
         answer = await plane.infer(request(tensors[0], zoolens_model="demo:mlp-small"))
         assert answer.parameters["zoolens_rung"] == len(before)
 
-    run(test, refresh=0.1, within=0.7, where="name LIKE 'mlp-%'")
-    assert "ladder" in [event.kind for event in last_session(store_path).events]
+    path = tmp_path / "copied" / "store.sqlite"
+    run(test, refresh=0.1, store=path, within=0.7, where="name LIKE 'mlp-%'")
+    assert "ladder" in [event.kind for event in last_session(path).events]
 
 
 def test_a_ladder_that_cannot_be_served_leaves_the_old_one_whole(run, measured_store, quick, store_path):
