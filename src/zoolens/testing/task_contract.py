@@ -140,6 +140,33 @@ class TaskContract:
             low, high = metric.limits
             assert (np.isnan(column) | ((column >= low) & (column <= high))).all()
 
+    def test_answers_that_are_judged_in_pieces_are_judged_as_all_at_once(self, task: Task) -> None:
+        answers = self.answers(task)
+        known = np.flatnonzero(known_truths(answers, self.labels()))
+        if task.truth is None or len(known) < 2:
+            return
+        judging = task.judging()
+        for places in np.split(known, [1, 1 + len(known) // 2]):
+            if len(places):
+                judging.add(taken_answers(answers, places))
+        scores, at_once = judging.scores(), task.scores(taken_answers(answers, known), self.labels()[known])
+        assert (scores is None) == (at_once is None)
+        if scores is not None and at_once is not None:
+            np.testing.assert_array_equal(scores, at_once)
+        pieces, whole = judging.judgement(), task.judgement(taken_answers(answers, known))
+        assert (pieces is None) == (whole is None)
+        if pieces is None or whole is None:
+            return
+        assert (pieces.metrics, pieces.notes) == (whole.metrics, whole.notes)
+        weights = np.random.default_rng(1).integers(0, 3, (4, len(known)))
+        found = pieces.with_classes(weights)
+        assert found.shape == (4, len(pieces.limits))
+        np.testing.assert_allclose(found, whole.with_classes(weights), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found[:, : len(pieces.metrics)], whole.aggregate(weights), rtol=1e-9, atol=1e-12)
+        if whole.by_class is not None:
+            of_classes = whole.by_class.aggregate(weights)
+            np.testing.assert_allclose(found[:, len(pieces.metrics) :], of_classes, rtol=1e-9, atol=1e-12)
+
     def test_a_signature_is_one_class_or_one_vector_an_input(self, task: Task) -> None:
         signature = task.signature(self.answers(task))
         assert len(signature) == N

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import product
@@ -41,7 +41,8 @@ from zoolens.base.statistics.student import t_quantile, t_within
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 # From weights (resamples × inputs, whole numbers) to one value a resample: NaN where the metric is not defined, such as
-# where a class is absent. It is called with at most ROWS resamples at once.
+# where a class is absent; to one row a resample where it gives several metrics. It is called with at most ROWS
+# resamples at once, unless it asks for more.
 Aggregate = Callable[[Counts], Floats]
 Limits = tuple[float, float]  # the least and the largest possible value of a metric; infinite where there is none
 
@@ -108,7 +109,16 @@ def resampled_estimate(
     are resampled alike. A seed made of the parts would change all draws with the last bit of a sum, which differs
     between machines.
     """
-    return replace(_resampled(aggregate, inputs, limits, confidence), p_value=None)
+    return resampled_estimates(lambda weights: aggregate(weights)[:, np.newaxis], inputs, [limits], confidence)[0]
+
+
+def resampled_estimates(
+    aggregate: Aggregate, inputs: int, limits: Sequence[Limits], confidence: float = CONFIDENCE, rows: int = ROWS
+) -> list[ResampledEstimate]:
+    """Returns `resampled_estimate` of several metrics, which the aggregate gives as columns: each resample is computed
+    once for all of them. `rows`: how many resamples it takes at once."""
+    found = _resampled(aggregate, inputs, limits, confidence, rows)
+    return [replace(estimate, p_value=None) for estimate in found]
 
 
 def resampled_difference(
@@ -120,7 +130,10 @@ def resampled_difference(
     metric of one model; without one of them, the difference has no limits.
     """
     scale = limits[1] - limits[0]
-    return _resampled(lambda weights: b(weights) - a(weights), inputs, (-scale, scale), confidence)
+    (found,) = _resampled(
+        lambda weights: (b(weights) - a(weights))[:, np.newaxis], inputs, [(-scale, scale)], confidence, ROWS
+    )
+    return found
 
 
 def swap_test(pooled: Aggregate, inputs: int) -> float | None:
@@ -160,17 +173,38 @@ def _swapped(pooled: Aggregate, kept: Counts) -> Floats:
     return second - first
 
 
-def _resampled(aggregate: Aggregate, inputs: int, limits: Limits, confidence: float) -> ResampledEstimate:
-    value = float(aggregate(np.ones((1, inputs), np.int64))[0])
+def _resampled(
+    aggregate: Aggregate, inputs: int, limits: Sequence[Limits], confidence: float, rows: int
+) -> list[ResampledEstimate]:
+    """The estimates of metrics that the aggregate gives as columns."""
+    values = aggregate(np.ones((1, inputs), np.int64))[0].tolist()
+    found = [_without_resampling(value, inputs, own) for value, own in zip(values, limits, strict=True)]
+    if None in found:
+        blocks = min(inputs, BLOCKS)
+        drawn = _of_blocks(aggregate, inputs, block_draws(blocks, 0).astype(np.int64), rows)
+        without_one = _of_blocks(aggregate, inputs, 1 - np.eye(blocks, dtype=np.int64), rows)
+    return [
+        _of_resamples(values[place], drawn[:, place], without_one[:, place], limits[place], confidence)
+        if known is None
+        else known
+        for place, known in enumerate(found)
+    ]
+
+
+def _without_resampling(value: float, inputs: int, limits: Limits) -> ResampledEstimate | None:
+    """The estimate of a metric that has no interval whatever its resamples are; None: they decide."""
     if not math.isfinite(value):
         return ResampledEstimate(value, unknown=NoInterval.UNDEFINED)
     if inputs < LEAST_INPUTS:
         return ResampledEstimate(value, unknown=NoInterval.FEW_INPUTS)
     if inputs < LEAST_WITHOUT_END and math.isinf(limits[1] - limits[0]):
         return ResampledEstimate(value, unknown=NoInterval.FEW_LARGE)
-    blocks = min(inputs, BLOCKS)
-    drawn = _of_blocks(aggregate, inputs, block_draws(blocks, 0).astype(np.int64))
-    without_one = _of_blocks(aggregate, inputs, 1 - np.eye(blocks, dtype=np.int64))
+    return None
+
+
+def _of_resamples(
+    value: float, drawn: Floats, without_one: Floats, limits: Limits, confidence: float
+) -> ResampledEstimate:
     defined = np.isfinite(drawn)
     if np.mean(~defined) > MOST_UNDEFINED or not np.isfinite(without_one).all():
         return ResampledEstimate(value, unknown=NoInterval.OFTEN_UNDEFINED)
@@ -179,7 +213,7 @@ def _resampled(aggregate: Aggregate, inputs: int, limits: Limits, confidence: fl
     least, largest = limits
     if error <= rounding or not least < value < largest:
         return ResampledEstimate(value, unknown=NoInterval.NO_SPREAD)
-    freedom = max(1, min(blocks - 1, int(_FREEDOM * effective)))
+    freedom = max(1, min(len(without_one) - 1, int(_FREEDOM * effective)))
     place, place_error = _endless(value, error, limits)
     half = t_quantile(freedom, confidence) * place_error
     low, high = (_in_range(end, limits) for end in (place - half, place + half))
@@ -221,16 +255,16 @@ def _in_range(place: float, limits: Limits) -> float:
     return least + (largest - least) * _expit(place)
 
 
-def _of_blocks(aggregate: Aggregate, inputs: int, weights: Counts) -> Floats:
+def _of_blocks(aggregate: Aggregate, inputs: int, weights: Counts, rows: int) -> Floats:
     """The values of weights that are given for each block of inputs (resamples × blocks)."""
     block = random_blocks(inputs) if inputs > BLOCKS else np.arange(inputs)
-    pieces = _pieces(len(weights), inputs)
+    pieces = _pieces(len(weights), inputs, rows)
     return np.concatenate([aggregate(weights[piece][:, block]) for piece in pieces])
 
 
-def _pieces(rows: int, inputs: int) -> list[range]:
+def _pieces(rows: int, inputs: int, most: int = ROWS) -> list[range]:
     """All rows, in pieces that an aggregate may be called with."""
-    at_once = max(1, min(ROWS, _WEIGHTS // inputs))
+    at_once = max(1, min(most, _WEIGHTS // inputs))
     return [range(start, min(start + at_once, rows)) for start in range(0, rows, at_once)]
 
 

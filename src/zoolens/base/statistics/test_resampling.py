@@ -16,6 +16,7 @@ from zoolens.base.statistics.resampling import (
     one_by_one,
     resampled_difference,
     resampled_estimate,
+    resampled_estimates,
     swap_test,
 )
 from zoolens.base.statistics.significance import exact_mcnemar, sign_flip
@@ -47,6 +48,27 @@ def tagged(n, seed=0, recall=0.8):
 
 def logit(share):
     return np.log(share / (1 - share))
+
+
+def test_several_metrics_in_one_pass_have_the_estimates_of_each_alone():
+    parts = np.column_stack([tagged(60), np.random.default_rng(1).normal(5, 1, 60), np.ones(60)])
+    limits = [(0.0, 1.0), AT_LEAST_0, (0.0, 1.0)]
+    alone = [
+        of_sums(parts, f1),
+        of_sums(parts, lambda sums: sums[:, 3] / sums[:, 4]),
+        of_sums(parts, lambda sums: np.full(len(sums), np.nan)),
+    ]
+    together = resampled_estimates(
+        lambda weights: np.column_stack([each(weights) for each in alone]), 60, limits, rows=3 * ROWS
+    )
+    for found, each, own in zip(together, alone, limits, strict=True):
+        expected = resampled_estimate(each, 60, own)
+        assert found.value == pytest.approx(expected.value, nan_ok=True)
+        assert found.unknown is expected.unknown
+        assert found.interval == pytest.approx(expected.interval)
+    assert together[0].interval is not None
+    assert together[1].unknown is NoInterval.FEW_LARGE
+    assert together[2].unknown is NoInterval.UNDEFINED
 
 
 # --- closed forms

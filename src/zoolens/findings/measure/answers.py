@@ -6,6 +6,7 @@ test samples are kept once for all trainings on the same data; they are put toge
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -82,6 +83,12 @@ def judged_predictions(store: Store, run: Run) -> Predictions:
 
 def run_predictions(store: Store, run: Run, classes: tuple[str, ...] | None = None) -> Predictions:
     return predictions_of(answers_table(store, run), run, classes)
+
+
+def iter_predictions(store: Store, run: Run, classes: tuple[str, ...] | None = None) -> Iterator[Predictions]:
+    """What an evaluation answered, part by part: a few seconds' worth of answers are in memory at once."""
+    for table in store.iter_tables(run.id, KIND):
+        yield predictions_of(table, run, classes)
 
 
 # --- trainings

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
+from zoolens.base.errors import StoreError
 from zoolens.base.statistics.anytime import share_interval
 from zoolens.base.statistics.intervals import CONFIDENCE
-from zoolens.base.statistics.resampling import Aggregate, resampled_estimate
+from zoolens.base.statistics.resampling import ResampledEstimate, resampled_estimates
 from zoolens.base.store.records import Observation
 from zoolens.base.store.scopes import class_scope
-from zoolens.findings.measure.answers import run_predictions
+from zoolens.findings.measure.answers import iter_predictions
 from zoolens.findings.measure.predictions import Predictions
 from zoolens.findings.measure.run_data import MAIN_METRIC
 from zoolens.findings.measure.stages import Context
-from zoolens.inventory.tasks.judgement import ClassFigures, Judgement, Metric
-from zoolens.inventory.tasks.task import taken_answers, task_named
+from zoolens.inventory.tasks.judgement import Judgement, Metric
+from zoolens.inventory.tasks.task import Judging, Task, taken_answers, task_named
 
 TASK_METRICS: Final = "task"  # the stage metric:task
 NOT_COVERED: Final = "resampling is known not to cover this metric as often as it should"
@@ -29,19 +30,48 @@ NOTES: Final = "judgement"  # in run.resolved: what a reader should know of the 
 def measure_task(context: Context) -> list[Observation]:
     """The task's own metrics, from what the run answered and what the dataset says is right."""
     run = context.store.run(context.run.id)  # with what the answers told
-    predictions = run_predictions(context.store, run, context.dataset.classes)
-    judged = judgement_of(predictions)
-    known, total = int(predictions.known.sum()), len(predictions)
-    notes = [f"{known:,} of {total:,} inputs have a truth that judges them"] if known < total else []
+    found = _judged_parts(iter_predictions(context.store, run))
+    judged = found.judging.judgement() if found.known else None
+    notes = [f"{found.known:,} of {found.total:,} inputs have a truth that judges them"] * (found.known < found.total)
     notes += [] if judged is None else judged.notes
     if notes:
         context.store.set_resolved(run.id, {NOTES: notes})
     if judged is None:
         return []
-    if context.dataset.truth_kind in task_named(predictions.main.task).other_truths:
+    if context.dataset.truth_kind in found.task.other_truths:
         context.store.set_resolved(run.id, {MAIN_METRIC: judged.main.name})
-    of_classes = () if judged.by_class is None else _observed_of_classes(judged.by_class, predictions)
-    return [*_observed(judged, int(predictions.known.sum())), *of_classes, *_mean_score(predictions)]
+    return [*_observed(judged, found.known, context.dataset.classes), *_mean_score(found)]
+
+
+@dataclass
+class _Judged:
+    """The answers of a run that have a truth, judged part by part."""
+
+    task: Task
+    judging: Judging
+    known: int = 0
+    total: int = 0
+
+
+def _judged_parts(parts: Iterable[Predictions]) -> _Judged:
+    found: _Judged | None = None
+    truths = True
+    for part in parts:
+        if found is None:
+            task = task_named(part.main.task)
+            found = _Judged(task, task.judging())
+        known = np.flatnonzero(part.known)
+        found.total += len(part)
+        # A run that was begun before its task had truths, and finished since, is judged by none.
+        truths = truths and bool(part.main.truths)
+        if truths and len(known):
+            found.known += len(known)
+            found.judging.add(part.main if len(known) == len(part) else taken_answers(part.main, known))
+    if found is None:
+        raise StoreError("The run has no answers.", hint="Measure it again with `zoolens eval --fresh`.")
+    if not truths:
+        found.known = 0
+    return found
 
 
 def judgement_of(predictions: Predictions) -> Judgement | None:
@@ -53,21 +83,20 @@ def judgement_of(predictions: Predictions) -> Judgement | None:
     return task_named(answers.task).judgement(answers)
 
 
-def _observed(judged: Judgement, inputs: int) -> Iterator[Observation]:
+def _observed(judged: Judgement, inputs: int, names: Sequence[str] | None) -> Iterator[Observation]:
+    """All metrics, then those of classes. One pass over the resamples serves all of them."""
+    estimates = iter(resampled_estimates(judged.with_classes, inputs, judged.limits, rows=judged.rows))
     for metric in judged.metrics:
-        yield from _resampled(metric, judged.of(metric.name), inputs)
+        yield from _observation(metric, next(estimates), inputs)
+    if judged.by_class is None:
+        return
+    for index in judged.by_class.classes:
+        for found in _observation(judged.by_class.metric, next(estimates), inputs):
+            name = names[index] if names and index < len(names) else str(index)
+            yield replace(found, scope=class_scope(index), details={**found.details, "class": name})
 
 
-def _observed_of_classes(figures: ClassFigures, predictions: Predictions) -> Iterator[Observation]:
-    inputs = int(predictions.known.sum())
-    for place, index in enumerate(figures.classes):
-        for found in _resampled(figures.metric, figures.of(place), inputs):
-            details = {**found.details, "class": predictions.class_name(index)}
-            yield replace(found, scope=class_scope(index), details=details)
-
-
-def _resampled(metric: Metric, aggregate: Aggregate, inputs: int) -> Iterator[Observation]:
-    estimate = resampled_estimate(aggregate, inputs, metric.limits)
+def _observation(metric: Metric, estimate: ResampledEstimate, inputs: int) -> Iterator[Observation]:
     if np.isnan(estimate.value):
         # A figure that is not defined on these inputs, such as the AP of small objects where there are none.
         return
@@ -84,12 +113,12 @@ def _resampled(metric: Metric, aggregate: Aggregate, inputs: int) -> Iterator[Ob
     yield Observation(metric.name, estimate.value, unit=metric.unit, low=low, high=high, n=inputs, details=details)
 
 
-def _mean_score(predictions: Predictions) -> Iterator[Observation]:
+def _mean_score(found: _Judged) -> Iterator[Observation]:
     """How right the answers are on average, input by input: what paired tests look at."""
-    scores = predictions.scores
+    scores = found.judging.scores()
     if scores is None:
         return
-    known = scores[predictions.known]
-    (low, high), method = share_interval(known)
-    details = {"interval": method, "confidence": CONFIDENCE, "task": predictions.main.task}
-    yield Observation("score", float(known.mean()), unit="fraction", low=low, high=high, n=len(known), details=details)
+    (low, high), method = share_interval(scores)
+    details = {"interval": method, "confidence": CONFIDENCE, "task": found.task.name}
+    value = float(scores.mean())
+    yield Observation("score", value, unit="fraction", low=low, high=high, n=len(scores), details=details)

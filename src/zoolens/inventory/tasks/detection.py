@@ -8,7 +8,6 @@ applications show (Ultralytics 0.25, TensorFlow's examples 0.3 to 0.5).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -30,8 +29,18 @@ from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.scoring.box_agreement import box_agreement
 from zoolens.inventory.tasks.scoring.box_figures import BoxAccumulator, BoxFigures
 from zoolens.inventory.tasks.scoring.box_lists import Detections, Truths, truths
-from zoolens.inventory.tasks.scoring.box_matching import FALSE, MATCHED, match_boxes
-from zoolens.inventory.tasks.task import TOLERANCE, Answers, Column, Floats, Task, column, ragged_column
+from zoolens.inventory.tasks.scoring.box_matching import FALSE, MATCHED, ImageParts, match_boxes
+from zoolens.inventory.tasks.scoring.box_parts import BoxParts
+from zoolens.inventory.tasks.task import (
+    TOLERANCE,
+    Answers,
+    Column,
+    Floats,
+    Task,
+    column,
+    judged_at_once,
+    ragged_column,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +49,7 @@ SEEN: Final = 0.3  # score of a box that a user would be shown
 METRICS: Final = tuple(Metric(figure.name, blind=0.0 if figure.name == "ap" else None) for figure in fields(BoxFigures))
 _SHOWN: Final = 4  # boxes of one answer
 _BUCKETS: Final = 64  # of classes, in the signature
+_RESAMPLES: Final = 256  # at once; 64 take half as long again
 
 
 @dataclass(frozen=True)
@@ -147,30 +157,15 @@ class Detection(Task):
         """F1 of each image at an overlap of 0.5; 1 where nothing is to be found and nothing was."""
         if not answers.truths:
             return np.zeros(len(answers))
-        pairs = zip(detected(answers), true_boxes(answers), strict=True)
-        return np.array([_f1(found.above(SEEN), true) for found, true in pairs], np.float64)
+        judging = self.judging()
+        judging.add(answers)
+        return judging.scores()
 
     def judgement(self, answers: Answers) -> Judgement | None:
-        parts = [match_boxes(found, true) for found, true in zip(detected(answers), true_boxes(answers), strict=True)]
-        accumulator = BoxAccumulator(parts)
-        # All metrics and classes are resampled with the same weights, one after the other.
-        remembered: dict[bytes, tuple[Floats, Floats]] = {}
+        return judged_at_once(self, answers)
 
-        def resampled(weights: NDArray[np.int64]) -> tuple[Floats, Floats]:
-            key = hashlib.sha256(weights.tobytes()).digest()
-            if key not in remembered:
-                remembered[key] = accumulator.resampled(weights)
-            return remembered[key]
-
-        return Judgement(
-            METRICS,
-            lambda weights: resampled(weights)[0],
-            tuple(_notes(answers, len(accumulator.classes))),
-            ClassFigures(
-                Metric("class_ap"), tuple(accumulator.classes.tolist()), lambda weights: resampled(weights)[1]
-            ),
-            main_alone=accumulator.average_precision,
-        )
+    def judging(self) -> BoxJudging:
+        return BoxJudging()
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         found = _image(answers, place).above(SEEN)
@@ -208,6 +203,37 @@ class Detection(Task):
         return [{**classes.told(number), "score": score, "box": list(box)} for number, score, box in rows]
 
 
+class BoxJudging:
+    """Keeps how each detection was matched, and none of the boxes. Each image is matched once for all figures."""
+
+    def __init__(self) -> None:
+        self._parts = BoxParts()
+        self._scores: list[Floats] = []
+        self._dropped = 0
+
+    def add(self, answers: Answers) -> None:
+        parts = [match_boxes(found, true) for found, true in zip(detected(answers), true_boxes(answers), strict=True)]
+        self._parts.add(parts)
+        self._scores.append(np.array([_f1(part) for part in parts], np.float64))
+        self._dropped += int(column(answers, "dropped").sum()) if "dropped" in answers.columns else 0
+
+    def scores(self) -> Floats:
+        return np.concatenate([*self._scores, np.zeros(0)])
+
+    def judgement(self) -> Judgement:
+        accumulator = BoxAccumulator(self._parts)
+        classes = tuple(accumulator.classes.tolist())
+        return Judgement(
+            METRICS,
+            lambda weights: accumulator.resampled(weights)[0],
+            tuple(_notes(self._dropped, len(classes))),
+            ClassFigures(Metric("class_ap"), classes, lambda weights: accumulator.resampled(weights)[1]),
+            main_alone=accumulator.average_precision,
+            together=lambda weights: np.concatenate(accumulator.resampled(weights), axis=1),
+            rows=_RESAMPLES,
+        )
+
+
 def _drawn(box: NDArray[Any], number: int, names: Sequence[str] | None, score: float | None = None) -> DrawnBox:
     left, top, width, height = (float(each) for each in box)
     return DrawnBox(left, top, width, height, _class_name(number, names), score, number)
@@ -234,17 +260,16 @@ def true_boxes(answers: Answers) -> Iterator[Truths]:
         yield truths(boxes.reshape(-1, 4), classes, np.unique(classes), areas=areas, crowds=crowds != 0)
 
 
-def _f1(found: Detections, true: Truths) -> float:
-    parts = match_boxes(found, true)
-    outcomes = parts.outcomes[0, 0]
+def _f1(parts: ImageParts) -> float:
+    # Detections of lower scores are matched after those that are shown, so that they change nothing for these.
+    outcomes = parts.outcomes[0, 0, parts.scores >= SEEN]
     matched = int((outcomes == MATCHED).sum())
     total = matched + int((outcomes == FALSE).sum()) + int(parts.truth_counts[0].sum())
     return 2 * matched / total if total else 1.0
 
 
-def _notes(answers: Answers, classes: int) -> Iterator[str]:
+def _notes(dropped: int, classes: int) -> Iterator[str]:
     yield f"figures are averages over the classes with true boxes, which are {classes:,}"
-    dropped = int(column(answers, "dropped").sum()) if "dropped" in answers.columns else 0
     if dropped:
         yield f"{dropped:,} boxes of classes that the dataset does not have were left out"
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.base.statistics.resampling import SHARE, Aggregate, Counts, Floats, Limits
+from zoolens.base.statistics.resampling import ROWS, SHARE, Aggregate, Counts, Floats, Limits
 
 FRACTION: Final = "fraction"
 
@@ -54,6 +54,9 @@ class Judgement:
     by_class: ClassFigures | None = None
     # The main metric alone, of a task where that takes a fraction of the time of all metrics.
     main_alone: Aggregate | None = None
+    # All metrics and then that of each class, of a task that gets both from the same sums.
+    together: Callable[[Counts], Floats] | None = None
+    rows: int = ROWS  # resamples that are computed at once
     _remembered: dict[bytes, Floats] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -68,6 +71,19 @@ class Judgement:
     def of_main(self) -> Aggregate:
         """The aggregate of the main metric, for who needs no other."""
         return self.main_alone or self.of(self.main.name)
+
+    @property
+    def limits(self) -> list[Limits]:
+        """The ranges of all columns of `with_classes`."""
+        of_classes = () if self.by_class is None else [self.by_class.metric.limits] * len(self.by_class.classes)
+        return [*(metric.limits for metric in self.metrics), *of_classes]
+
+    def with_classes(self, weights: Counts) -> Floats:
+        """All metrics, and then that of each class: resamples × columns."""
+        if self.together is not None:
+            return self.together(weights)
+        found = self.aggregate(weights)
+        return found if self.by_class is None else np.concatenate([found, self.by_class.aggregate(weights)], axis=1)
 
     def _all(self, weights: Counts) -> Floats:
         """All metrics of some weights. They are remembered, since each metric is resampled with the same weights, and

@@ -63,5 +63,6 @@ class Ragged:
 def joined(pieces: Sequence[Ragged]) -> Ragged:
     """The rows of all pieces, one after the other."""
     lengths = np.concatenate([piece.lengths for piece in pieces])
-    values = np.concatenate([piece.values for piece in pieces])
+    # Of a table that was cut, there are values before the first row and after the last.
+    values = np.concatenate([piece.values[piece.offsets[0] : piece.offsets[-1]] for piece in pieces])
     return Ragged(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), values)

@@ -26,7 +26,14 @@ from zoolens.inventory.tasks.drawing import Drawing, DrawnClass
 from zoolens.inventory.tasks.judgement import ClassFigures, Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 from zoolens.inventory.tasks.ragged import Ragged
-from zoolens.inventory.tasks.scoring.mask_figures import FIGURES, MaskParts, class_iou, mask_figures, mask_parts
+from zoolens.inventory.tasks.scoring.mask_figures import (
+    FIGURES,
+    MaskCounts,
+    MaskParts,
+    class_iou,
+    figures_and_classes,
+    mask_figures,
+)
 from zoolens.inventory.tasks.scoring.mask_runs import (
     ELSEWHERE,
     MAX_CLASSES,
@@ -35,7 +42,16 @@ from zoolens.inventory.tasks.scoring.mask_runs import (
     mask_runs,
     overlap,
 )
-from zoolens.inventory.tasks.task import TOLERANCE, TRUTH_KNOWN, Answers, Column, Floats, Task, ragged_column
+from zoolens.inventory.tasks.task import (
+    TOLERANCE,
+    TRUTH_KNOWN,
+    Answers,
+    Column,
+    Floats,
+    Task,
+    judged_at_once,
+    ragged_column,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,20 +130,10 @@ class Segmentation(Task):
         return np.array([_equal_pixels(*pair, "the model's") if said else 0.0 for said, pair in judged])
 
     def judgement(self, answers: Answers) -> Judgement | None:
-        true, answered = _masks(answers.truths), _answered(answers)
-        for pair in zip(true, answered, strict=True):
-            _check_sizes(*pair, "the model's")
-        parts = mask_parts(true, answered)
-        return Judgement(
-            tuple(Metric(name, blind=0.0 if name == self.metric else None) for name in FIGURES),
-            lambda weights: mask_figures(parts, weights),
-            tuple(_notes(parts)),
-            ClassFigures(
-                Metric("iou"),
-                tuple(parts.classes[parts.in_truth].tolist()),
-                lambda weights: class_iou(parts, weights)[:, parts.in_truth],
-            ),
-        )
+        return judged_at_once(self, answers)
+
+    def judging(self) -> MaskJudging:
+        return MaskJudging()
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         return _in_words(_mask(answers.columns, place), names)
@@ -154,6 +160,36 @@ class Segmentation(Task):
             "classes": [{**of_class, "pixels": pixels[number]} for number, of_class in told.items()],
             "runs": [[told[number]["class"], length] for number, length in runs],
         }
+
+
+class MaskJudging:
+    """Keeps the counts of pixels of each image, and none of its masks."""
+
+    def __init__(self) -> None:
+        self._counts = MaskCounts()
+
+    def add(self, answers: Answers) -> None:
+        pairs = list(zip(_masks(answers.truths), _answered(answers), strict=True))
+        for pair in pairs:
+            _check_sizes(*pair, "the model's")
+        self._counts.add(pairs)
+
+    def scores(self) -> Floats:
+        return self._counts.accuracies
+
+    def judgement(self) -> Judgement:
+        parts = self._counts.parts()
+        return Judgement(
+            tuple(Metric(name, blind=0.0 if name == Segmentation.metric else None) for name in FIGURES),
+            lambda weights: mask_figures(parts, weights),
+            tuple(_notes(parts)),
+            ClassFigures(
+                Metric("iou"),
+                tuple(parts.classes[parts.in_truth].tolist()),
+                lambda weights: class_iou(parts, weights)[:, parts.in_truth],
+            ),
+            together=lambda weights: figures_and_classes(parts, weights),
+        )
 
 
 def _in_words(mask: MaskRuns, names: Sequence[str] | None) -> str:

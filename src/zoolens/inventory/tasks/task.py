@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zoolens.base import plugins
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.statistics.intervals import Interval
-from zoolens.inventory.tasks.ragged import Ragged
+from zoolens.inventory.tasks.ragged import Ragged, joined
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -158,6 +158,11 @@ class Task(ABC):
         the mean of `scores`."""
         return None
 
+    def judging(self) -> Judging:
+        """Judges answers piece by piece. A task that needs less of an answer than is kept of it says so here, so that a
+        dataset of any size can be judged; otherwise all answers are collected for `judgement`."""
+        return CollectedAnswers(self)
+
     def figures(self, a: Answers, b: Answers) -> PairFigures:
         return PairFigures()
 
@@ -179,6 +184,45 @@ class Task(ABC):
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
         """One answer as data for JSON, which a server sends. `sample`: of a text, what was answered to."""
         return {"answer": self.show(answers, place)}
+
+
+class Judging(Protocol):
+    """How good answers are that come in pieces, one after the other. All of them have a truth."""
+
+    def add(self, answers: Answers) -> None: ...
+
+    def scores(self) -> Floats | None:
+        """How right each answer is, as `Task.scores` says."""
+        ...
+
+    def judgement(self) -> Judgement | None:
+        """The metrics of all answers, of which there is at least one."""
+        ...
+
+
+class CollectedAnswers:
+    """Judges all answers at once."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._pieces: list[Answers] = []
+
+    def add(self, answers: Answers) -> None:
+        self._pieces.append(answers)
+
+    def scores(self) -> Floats | None:
+        answers = joined_answers(self._pieces)
+        return self._task.scores(answers, np.full(len(answers), -1, np.int32))
+
+    def judgement(self) -> Judgement | None:
+        return self._task.judgement(joined_answers(self._pieces))
+
+
+def judged_at_once(task: Task, answers: Answers) -> Judgement | None:
+    """`Task.judgement` of a task that has a `judging` of its own."""
+    judging = task.judging()
+    judging.add(answers)
+    return judging.judgement()
 
 
 # Our own entry points, written out: `zoolens runs` would otherwise wait a fifteenth of a second for a list of all
@@ -230,6 +274,24 @@ def taken_answers(answers: Answers, places: NDArray[Any]) -> Answers:
     columns = {name: values[places] for name, values in answers.columns.items()}
     truths = {name: values[places] for name, values in answers.truths.items()}
     return replace(answers, columns=columns, truths=truths)
+
+
+def joined_answers(pieces: Sequence[Answers]) -> Answers:
+    """The answers of all pieces, one after the other, in the columns that all of them have."""
+    first = pieces[0]
+    columns = {name: _joined([piece.columns.get(name) for piece in pieces]) for name in first.columns}
+    truths = {name: _joined([piece.truths.get(name) for piece in pieces]) for name in first.truths}
+    return replace(
+        first,
+        columns={name: values for name, values in columns.items() if values is not None},
+        truths={name: values for name, values in truths.items() if values is not None},
+    )
+
+
+def _joined(pieces: Sequence[Any]) -> Any:
+    if any(piece is None for piece in pieces):
+        return None
+    return joined(pieces) if isinstance(pieces[0], Ragged) else np.concatenate(pieces)
 
 
 def column(answers: Answers, name: str) -> NDArray[Any]:

@@ -6,20 +6,22 @@ A bootstrap over images is thus one call of `resampled`; the sort by score is do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zoolens.base.errors import DatasetError
+from zoolens.inventory.tasks.scoring.box_curves import curve_means, limited_matches
 from zoolens.inventory.tasks.scoring.box_lists import Floats, Integers
 from zoolens.inventory.tasks.scoring.box_matching import AREAS, THRESHOLDS, ImageParts
-from zoolens.inventory.tasks.scoring.box_pools import LIMITS, RECALLS, found_shares, pooled, precisions
+from zoolens.inventory.tasks.scoring.box_parts import BoxParts
+from zoolens.inventory.tasks.scoring.box_pools import LIMITS, pooled
 
-_ROWS: Final = 64  # weights at once: the curves of 80 classes and one range of areas then have 41 MB
 _FIELDS: Final = 12  # of `BoxFigures`
+_NARROW: Final = 1 << 24  # images at most, of which each has at most 100 detections of a class
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,13 @@ class BoxFigures:
 class BoxAccumulator:
     """The parts of all images, in the order of their ids: of equal scores, those of the first image come first."""
 
-    def __init__(self, parts: Sequence[ImageParts]) -> None:
-        self._images = len(parts)
-        found = [part.truth_classes for part in parts]
-        self.classes: Integers = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
-        # Detections of a class without true boxes enter no figure.
+    def __init__(self, parts: Sequence[ImageParts] | BoxParts) -> None:
+        if not isinstance(parts, BoxParts):
+            listed, parts = parts, BoxParts()
+            parts.add(listed)
+        self._images = parts.images
+        self.classes: Integers = parts.classes
         self._pools = pooled(parts, self.classes)
-        self._truths = np.zeros((self._images, len(AREAS), len(self.classes)))
-        for image, part in enumerate(parts):
-            self._truths[image][:, np.searchsorted(self.classes, part.truth_classes)] = part.truth_counts
 
     def figures(self, weights: ArrayLike | None = None) -> BoxFigures:
         """`weights`: how often each image counts, integers of at least 0; each once if not given."""
@@ -65,59 +65,58 @@ class BoxAccumulator:
         for row in weights:
             _checked(row, self._images)
         figures = np.zeros((len(weights), _FIELDS))
-        classes = np.zeros((len(weights), len(self.classes)))
-        for start in range(0, len(weights), _ROWS):
-            some = slice(start, start + _ROWS)
-            counts = self._counts(weights[some])
-            for area in range(len(AREAS)):
-                precision, recall = self._curves_of(area, weights[some], counts[:, area])
-                for row, one in enumerate(zip(precision, recall, strict=True), start):
-                    for place, value in _figures_of(area, *one):
-                        figures[row, place] = value
-                if not area:
-                    classes[some] = precision.mean(axis=(1, 2))
-        return figures, classes
+        precision, recall = self._curves(weights, len(AREAS))
+        everywhere, found = precision[:, 0], recall[:, 0]
+        figures[:, 0] = _means(everywhere)
+        figures[:, 1] = _means(everywhere[:, 0])
+        figures[:, 2] = _means(everywhere[:, 5])
+        for area in range(1, len(AREAS)):
+            figures[:, 2 + area] = _means(precision[:, area])
+            figures[:, 8 + area] = _means(recall[:, area, :, :, -1])
+        for limit in range(len(LIMITS)):
+            figures[:, 6 + limit] = _means(found[..., limit])
+        return figures, everywhere.mean(axis=1)
 
     def average_precision(self, weights: NDArray[np.int64]) -> Floats:
-        """AP alone, of boxes of all sizes, for several weights at once: an eighth of the time of all twelve figures."""
-        counts = weights.astype(np.float64) @ self._truths[:, 0]
-        sums = np.zeros(len(weights))
-        for label, pool in enumerate(self._pools):
-            known = np.flatnonzero(counts[:, label])
-            # Without a detection that is matched somewhere it is 0.
-            if len(known) and len(pool.events[0].image):
-                sums[known] += precisions(pool, 0, weights[known], counts[known, label]).mean(axis=(1, 2))
-        with np.errstate(invalid="ignore"):
-            return np.asarray(sums / np.count_nonzero(counts, axis=1))
+        """AP alone, of boxes of all sizes, for several weights at once: a third of the time of all twelve figures."""
+        precision, _ = self._curves(weights, 1)
+        return _means(precision[:, 0])
 
-    def _counts(self, times: Integers) -> Floats:
-        """True boxes: rows × areas × classes."""
-        # Products of whole numbers are exact in float64, and much quicker there.
-        return np.asarray(np.tensordot(times.astype(np.float64), self._truths, axes=1))
-
-    def _curves_of(self, area: int, times: Integers, counts: Floats) -> tuple[Floats, Floats]:
-        """Precision (rows × thresholds × recalls × classes) and recall (rows × thresholds × classes × limits)."""
-        shape = (len(times), len(THRESHOLDS))
-        precision = np.full((*shape, len(RECALLS), len(self.classes)), np.nan)
-        recall = np.full((*shape, len(self.classes), len(LIMITS)), np.nan)
+    def _curves(self, weights: Integers, areas: int) -> tuple[Floats, Floats]:
+        """Mean precision (rows × areas × thresholds × classes) and recall (… × limits); NaN without true boxes."""
+        shape = (len(weights), areas, len(THRESHOLDS), len(self.classes))
+        precision, recall = np.full(shape, np.nan), np.full((*shape, len(LIMITS)), np.nan)
+        # Whole numbers of half the size take half the time; no sum over detections comes near their largest.
+        narrow: NDArray[Any] = weights.astype(np.int32 if weights.sum(axis=1).max(initial=0) < _NARROW else np.int64)
         for label, pool in enumerate(self._pools):
-            known = np.flatnonzero(counts[:, label])
-            if len(known):
-                count = counts[known, label]
-                recall[known, :, label] = found_shares(pool.events[area], times[known], count)
-                precision[known, :, :, label] = precisions(pool, area, times[known], count)
+            local, same = _different_rows(narrow[:, pool.images])
+            counts = local.astype(np.float64) @ pool.truths.T.astype(np.float64)
+            for area in range(areas):
+                known = np.flatnonzero(counts[:, area])
+                if not len(known):
+                    continue
+                count = counts[known, area]
+                means, found = curve_means(pool, area, local[known], count)
+                own = np.full((len(local), len(THRESHOLDS), 1 + len(LIMITS)), np.nan)
+                own[known, :, 0] = means
+                own[known, :, -1] = found / count[:, np.newaxis]
+                if not area:
+                    own[known, :, 1:-1] = limited_matches(pool, local[known]) / count[:, np.newaxis, np.newaxis]
+                precision[:, area, :, label], recall[:, area, :, label] = own[same, :, 0], own[same, :, 1:]
         return precision, recall
 
 
-def _figures_of(area: int, precision: Floats, recall: Floats) -> Iterator[tuple[int, float]]:
-    """The figures of one range of areas, by their places among the fields of `BoxFigures`."""
-    if area:
-        yield 2 + area, _mean(precision)
-        yield 8 + area, _mean(recall[:, :, -1])
-        return
-    yield from ((0, _mean(precision)), (1, _mean(precision[0])), (2, _mean(precision[5])))
-    for limit in range(len(LIMITS)):
-        yield 6 + limit, _mean(recall[:, :, limit])
+def _different_rows(local: Integers) -> tuple[Integers, Integers]:
+    """The rows without all but one of those that count every image once, and where each row is among what is left.
+
+    To leave out an image changes only the classes that it has: most of such rows are alike.
+    """
+    plain = np.flatnonzero((local == 1).all(axis=1))
+    kept = np.ones(len(local), bool)
+    kept[plain[1:]] = False
+    places = np.cumsum(kept) - 1
+    places[plain[1:]] = places[plain[:1]]
+    return local[kept], places
 
 
 def _checked(weights: ArrayLike | None, images: int) -> Integers:
@@ -132,6 +131,10 @@ def _checked(weights: ArrayLike | None, images: int) -> Integers:
     return given.astype(np.int64)
 
 
-def _mean(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float("nan")
+def _means(values: Floats) -> Floats:
+    """The mean of each row over all that is known; NaN where nothing is."""
+    rows = values.reshape(len(values), int(np.prod(values.shape[1:])))
+    known = ~np.isnan(rows)
+    with np.errstate(invalid="ignore"):
+        result: Floats = np.where(known, rows, 0.0).sum(axis=1) / known.sum(axis=1)
+    return result

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -26,50 +27,95 @@ FIGURES: Final = ("miou", "miou_or_answered", "pixel_accuracy", "mean_accuracy",
 _CODES: Final = 1 << 16
 
 
-@dataclass(frozen=True)
-class PixelCounts:
-    """Pixels of each image and class (images × classes): answered rightly, true, and answered."""
-
-    right: Counts
-    true: Counts
-    answered: Counts
-
-    def summed(self, weights: NDArray[Any]) -> tuple[Floats, Floats, Floats]:
-        """Sums over images (resamples × classes). Sums of pixels below 2⁵³ are exact in float64, and quicker there."""
-        rows = weights.astype(np.float64)
-        right, true, answered = (rows @ part.astype(np.float64) for part in (self.right, self.true, self.answered))
-        return right, true, answered
+# What is counted of a class, everywhere and then near boundaries: pixels answered rightly, true, and answered.
+_RIGHT, _TRUE, _ANSWERED = range(3)
+_KINDS: Final = 3
 
 
 @dataclass(frozen=True)
 class MaskParts:
-    """`classes`: the numbers of the columns. Pixels without a truth are in no count."""
+    """Pixels of each class in each image that has it, sorted by class. Pixels without a truth are in no count."""
 
     classes: NDArray[np.int64]
-    everywhere: PixelCounts
-    near_boundaries: PixelCounts
+    bounds: Counts  # class i has the rows bounds[i] to bounds[i + 1]
+    image: NDArray[np.int32]
+    pixels: NDArray[np.int32]  # rows × (everywhere, near boundaries) · (right, true, answered)
 
     @property
     def in_truth(self) -> Flags:
         """Classes that at least one true pixel has."""
-        return np.asarray(self.everywhere.true.any(axis=0))
+        return self._any(_TRUE)
 
     @property
     def answered(self) -> Flags:
         """Classes of the dataset that at least one judged pixel was answered with."""
-        return np.asarray(self.everywhere.answered.any(axis=0) & (self.classes != ELSEWHERE))
+        return np.asarray(self._any(_ANSWERED) & (self.classes != ELSEWHERE))
+
+    def summed(self, weights: NDArray[Any]) -> Floats:
+        """Sums over images: resamples × classes × (everywhere, near boundaries) × (right, true, answered)."""
+        # Sums of pixels below 2⁵³ are exact in float64, and quicker there.
+        rows = weights.astype(np.float64)
+        sums = np.zeros((len(rows), len(self.classes), self.pixels.shape[1]))
+        for place, (first, last) in enumerate(pairwise(self.bounds)):
+            sums[:, place] = rows[:, self.image[first:last]] @ self.pixels[first:last].astype(np.float64)
+        return sums.reshape(len(rows), len(self.classes), 2, _KINDS)
+
+    def _any(self, kind: int) -> Flags:
+        there = self.pixels[:, kind] != 0
+        return np.array([there[first:last].any() for first, last in pairwise(self.bounds)], bool)
+
+
+class MaskCounts:
+    """Counts of images, which are added in pieces: some 30 bytes for each class that an image has."""
+
+    def __init__(self) -> None:
+        self._images = 0
+        self._accuracies: list[Floats] = []
+        self._pieces: list[tuple[NDArray[np.int32], NDArray[np.uint16], NDArray[np.int32]]] = []
+        self._columns = np.zeros(_CODES, np.int64)
+
+    def add(self, pairs: Sequence[tuple[MaskRuns, MaskRuns]]) -> None:
+        """The true and the answered mask of images that follow; both have one size."""
+        if not pairs:
+            return
+        classes = [_classes(*pair) for pair in pairs]
+        counts = []
+        for pair, own in zip(pairs, classes, strict=True):
+            self._columns[own] = np.arange(len(own))
+            counts.append(_counts(*pair, self._columns, len(own)))
+        right, judged = (np.array([count[0, kind].sum() for count in counts]) for kind in (_RIGHT, _TRUE))
+        self._accuracies.append(np.where(judged > 0, right / np.maximum(judged, 1), 1.0))
+        places = np.arange(self._images, self._images + len(pairs), dtype=np.int32)
+        image = np.repeat(places, [len(own) for own in classes])
+        pixels = np.concatenate([count.reshape(2 * _KINDS, -1) for count in counts], axis=1).T
+        self._pieces.append((image, np.concatenate(classes).astype(np.uint16), pixels.astype(np.int32)))
+        self._images += len(pairs)
+
+    @property
+    def accuracies(self) -> Floats:
+        """The share of the judged pixels of each image that are answered rightly; 1 where none is judged."""
+        return np.concatenate([*self._accuracies, np.zeros(0)])
+
+    def parts(self) -> MaskParts:
+        image, label, pixels = (np.concatenate(column) for column in zip(_NOTHING, *self._pieces, strict=True))
+        order = np.argsort(label, kind="stable")
+        classes, starts = np.unique(label[order], return_index=True)
+        return MaskParts(classes.astype(np.int64), np.append(starts, len(order)), image[order], pixels[order])
+
+
+_NOTHING: Final = (np.zeros(0, np.int32), np.zeros(0, np.uint16), np.zeros((0, 2 * _KINDS), np.int32))
 
 
 def mask_parts(true: Sequence[MaskRuns], answered: Sequence[MaskRuns]) -> MaskParts:
     """Counts of all images. The two masks of an image must have one size."""
-    found = np.unique(np.concatenate([np.unique(mask.classes) for mask in (*true, *answered)] or [np.zeros(0)]))
-    classes = found[found != UNJUDGED].astype(np.int64)
-    columns = np.zeros(_CODES, np.int64)
-    columns[classes] = np.arange(len(classes))
-    rows = [_counts(*pair, columns, len(classes)) for pair in zip(true, answered, strict=True)]
-    stacked = np.array(rows, np.int64).reshape(len(rows), 2, 3, len(classes))
-    everywhere, near = (PixelCounts(*stacked[:, place].transpose(1, 0, 2)) for place in range(2))
-    return MaskParts(classes, everywhere, near)
+    counts = MaskCounts()
+    counts.add(list(zip(true, answered, strict=True)))
+    return counts.parts()
+
+
+def _classes(true: MaskRuns, answered: MaskRuns) -> Counts:
+    found = np.unique(np.concatenate([true.classes, answered.classes]))
+    return np.asarray(found[found != UNJUDGED], np.int64)
 
 
 def _counts(true: MaskRuns, answered: MaskRuns, columns: Counts, width: int) -> Counts:
@@ -131,7 +177,22 @@ def _reaches(changes: Flags, distance: int) -> Flags:
 
 def mask_figures(parts: MaskParts, weights: NDArray[Any]) -> Floats:
     """FIGURES for each row of weights (resamples × images), NaN where a class that they are about is absent."""
-    right, true, answered = parts.everywhere.summed(weights)
+    return _figures(parts, parts.summed(weights))
+
+
+def class_iou(parts: MaskParts, weights: NDArray[Any]) -> Floats:
+    """IoU of each class of `parts` (resamples × classes), NaN where no true pixel has the class."""
+    return _class_iou(parts.summed(weights))
+
+
+def figures_and_classes(parts: MaskParts, weights: NDArray[Any]) -> Floats:
+    """`mask_figures`, and then `class_iou` of the classes that the truth has."""
+    sums = parts.summed(weights)
+    return np.concatenate([_figures(parts, sums), _class_iou(sums)[:, parts.in_truth]], axis=1)
+
+
+def _figures(parts: MaskParts, sums: Floats) -> Floats:
+    right, true, answered = np.moveaxis(sums[:, :, 0], 2, 0)
     iou = _ratio(right, true + answered - right)
     # A class without true pixels in a resample leaves nothing to measure it on: what is answered there says no more
     # than how often it is answered wrongly.
@@ -144,19 +205,18 @@ def mask_figures(parts: MaskParts, weights: NDArray[Any]) -> Floats:
         _ratio(right.sum(axis=1), pixels),
         _ratio(right, true)[:, present].mean(axis=1),
         _ratio((true[:, present] * np.nan_to_num(iou[:, present])).sum(axis=1), pixels),
-        (boundary_iou(parts, weights)[:, present] * defined).mean(axis=1),
+        (_boundary_iou(sums)[:, present] * defined).mean(axis=1),
     )
     return np.stack(columns, axis=1)
 
 
-def class_iou(parts: MaskParts, weights: NDArray[Any]) -> Floats:
-    """IoU of each class of `parts` (resamples × classes), NaN where no true pixel has the class."""
-    right, true, answered = parts.everywhere.summed(weights)
+def _class_iou(sums: Floats) -> Floats:
+    right, true, answered = np.moveaxis(sums[:, :, 0], 2, 0)
     return np.where(true > 0, _ratio(right, true + answered - right), np.nan)
 
 
-def boundary_iou(parts: MaskParts, weights: NDArray[Any]) -> Floats:
-    right, true, answered = parts.near_boundaries.summed(weights)
+def _boundary_iou(sums: Floats) -> Floats:
+    right, true, answered = np.moveaxis(sums[:, :, 1], 2, 0)
     return _ratio(right, true + answered - right)
 
 

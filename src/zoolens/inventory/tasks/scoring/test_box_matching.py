@@ -10,9 +10,12 @@ from PIL import Image
 
 from zoolens.base.errors import DatasetError, ModelError
 from zoolens.conftest import ASSETS
-from zoolens.inventory.tasks.scoring.box_figures import LIMITS, RECALLS, BoxAccumulator
+from zoolens.inventory.tasks.scoring.box_curves import RECALLS
+from zoolens.inventory.tasks.scoring.box_figures import BoxAccumulator
 from zoolens.inventory.tasks.scoring.box_lists import MAX_BOXES, detections, truths
 from zoolens.inventory.tasks.scoring.box_matching import AREAS, THRESHOLDS, match_boxes
+from zoolens.inventory.tasks.scoring.box_parts import BoxParts
+from zoolens.inventory.tasks.scoring.box_pools import LIMITS
 
 DETECTION = ASSETS / "tasks" / "detection"
 KNOWN = [1, 3, 7]
@@ -145,6 +148,23 @@ def test_many_resamples_at_once_are_each_of_them_alone_bit_for_bit(seed):
     # The AP of all is the mean over the classes that have true boxes.
     known = ~np.isnan(classes).all(axis=1)
     np.testing.assert_allclose(np.nanmean(classes[known], axis=1), figures[known, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", [1, 7, 13])
+def test_images_in_pieces_and_few_points_at_once_change_no_bit(seed, monkeypatch):
+    images, weights = dataset(seed)
+    parts, pieces = parts_of(images), BoxParts()
+    rows = np.stack([weights, np.ones(len(images), np.int64), np.roll(weights, 1)])
+    figures, classes = BoxAccumulator(parts).resampled(rows)
+    for place in range(0, len(parts), 2):
+        pieces.add(parts[place : place + 2])
+    # One row, and then one threshold at a time: events lie together in memory, and not rows.
+    monkeypatch.setattr("zoolens.inventory.tasks.scoring.box_curves._AT_ONCE", 1)
+    monkeypatch.setattr("zoolens.inventory.tasks.scoring.box_curves._TABLED", 1)
+    again = BoxAccumulator(pieces)
+    np.testing.assert_array_equal(again.resampled(rows)[0], figures)
+    np.testing.assert_array_equal(again.resampled(rows)[1], classes)
+    assert pieces.found().pattern.max() < 200
 
 
 # COCOeval(…, "bbox").stats of the datasets of seeds 2, 5 and 9, images repeated by their weights, categories KNOWN.

@@ -1,0 +1,98 @@
+"""What is kept of the matched boxes of many images, in about 20 bytes for each detection.
+
+The outcomes of a detection in four ranges of areas at ten thresholds are 40 numbers, but few combinations of them
+occur: each is kept once, and a detection has its number. Images are added in pieces, so that the boxes of all of them
+are never in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.inventory.tasks.scoring.box_lists import Floats, Integers
+from zoolens.inventory.tasks.scoring.box_matching import AREAS, THRESHOLDS, ImageParts, ranks
+
+_WIDTH: Final = len(AREAS) * len(THRESHOLDS)
+_NO_INTEGERS: Final = np.zeros(0, np.int32)
+_NO_DETECTIONS: Final = (_NO_INTEGERS, _NO_INTEGERS, np.zeros(0), np.zeros(0, np.uint8), _NO_INTEGERS)
+_NO_TRUTHS: Final = (_NO_INTEGERS, _NO_INTEGERS, np.zeros((0, len(AREAS)), np.int32))
+
+
+@dataclass(frozen=True)
+class FoundBoxes:
+    """Detections of all images, one after the other; in an image by class and then by descending score."""
+
+    image: NDArray[np.int32]
+    label: NDArray[np.int32]
+    score: Floats
+    rank: NDArray[np.uint8]  # among those of its class in its image, from 0
+    pattern: NDArray[np.int32]  # a row of `patterns`
+    patterns: NDArray[np.int8]  # rows × areas × thresholds
+
+
+@dataclass(frozen=True)
+class TrueCounts:
+    """How many true boxes count, for each class that an image has, in each range of areas."""
+
+    image: NDArray[np.int32]
+    label: NDArray[np.int32]
+    count: NDArray[np.int32]  # rows × areas
+
+
+class BoxParts:
+    """The parts of images that were added so far, in the order of their ids."""
+
+    def __init__(self) -> None:
+        self.images = 0
+        self._numbers: dict[bytes, int] = {}  # of each combination of outcomes
+        self._found: list[tuple[NDArray[Any], ...]] = [_NO_DETECTIONS]
+        self._true: list[tuple[NDArray[Any], ...]] = [_NO_TRUTHS]
+
+    def add(self, parts: Sequence[ImageParts]) -> None:
+        if not parts:
+            return
+        places = np.arange(self.images, self.images + len(parts), dtype=np.int32)
+        outcomes = np.concatenate([part.outcomes for part in parts], axis=2)
+        self._found.append(
+            (
+                np.repeat(places, [len(part.scores) for part in parts]),
+                np.concatenate([part.classes for part in parts]).astype(np.int32),
+                np.concatenate([part.scores for part in parts]),
+                np.concatenate([ranks(part.classes) for part in parts]).astype(np.uint8),
+                self._numbered(outcomes.reshape(_WIDTH, -1)),
+            )
+        )
+        self._true.append(
+            (
+                np.repeat(places, [len(part.truth_classes) for part in parts]),
+                np.concatenate([part.truth_classes for part in parts]).astype(np.int32),
+                np.concatenate([part.truth_counts for part in parts], axis=1).T.astype(np.int32),
+            )
+        )
+        self.images += len(parts)
+
+    def _numbered(self, outcomes: NDArray[np.int8]) -> NDArray[np.int32]:
+        """The numbers of combinations of outcomes, which are columns."""
+        rows = np.ascontiguousarray(outcomes.T).view(f"V{_WIDTH}").reshape(-1)
+        different, which = np.unique(rows, return_inverse=True)
+        numbers = [self._numbers.setdefault(row.tobytes(), len(self._numbers)) for row in different]
+        result: NDArray[np.int32] = np.array(numbers, np.int32)[which.reshape(-1)]
+        return result
+
+    def found(self) -> FoundBoxes:
+        image, label, score, rank, pattern = (np.concatenate(column) for column in zip(*self._found, strict=True))
+        patterns = np.frombuffer(b"".join(self._numbers), np.int8).reshape(-1, len(AREAS), len(THRESHOLDS))
+        return FoundBoxes(image, label, score, rank, pattern, patterns)
+
+    def true(self) -> TrueCounts:
+        return TrueCounts(*(np.concatenate(column) for column in zip(*self._true, strict=True)))
+
+    @property
+    def classes(self) -> Integers:
+        """Classes that have true boxes."""
+        return np.unique(self.true().label).astype(np.int64)
