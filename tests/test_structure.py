@@ -25,7 +25,7 @@ WINGS = {
         "errors", "version", "paths", "progress", "recent_values", "phrases", "safety", "plugins", "statistics",
         "numerics", "verdicts", "protocol", "engine", "store", "present", "public",
     ],
-    "inventory": ["frameworks", "manifests", "zoos", "runtimes", "catalog", "datasets", "preprocess", "tasks"],
+    "inventory": ["frameworks", "manifests", "zoos", "runtimes", "catalog", "datasets", "preprocess", "tasks", "fleet"],
     "findings": [
         "graph", "measure", "comparisons", "tracing", "twins", "divergence", "audit", "index", "queries",
     ],

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from zoolens.inventory.catalog import lookup
     from zoolens.inventory.catalog.sessions import open_session as open_session
     from zoolens.inventory.datasets.opening import open_dataset as open_dataset
+    from zoolens.inventory.fleet.placing import agents as agents
     from zoolens.inventory.manifests.schema import Manifest as Manifest
     from zoolens.inventory.zoos.listing import models as models
     from zoolens.training import crosstrain as crosstrain
@@ -86,6 +87,7 @@ _WHERE = {
     "running_on": "zoolens.base.engine.executors.current_executor:running_on",
     "Store": "zoolens.base.store.store:Store",
     "open_store": "zoolens.base.store.store:open_store",
+    "agents": "zoolens.inventory.fleet.placing:agents",
     "models": "zoolens.inventory.zoos.listing:models",
     "find_model": "zoolens.inventory.catalog.lookup:find",
     "open_session": "zoolens.inventory.catalog.sessions:open_session",

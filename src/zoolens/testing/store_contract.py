@@ -26,6 +26,7 @@ from zoolens.base.store.records import Observation
 from zoolens.base.store.schema import metadata
 from zoolens.base.store.store import Store, open_store
 from zoolens.base.store.studies import StudyRecord, TrialRecord, TrialSide
+from zoolens.testing.agent_contract import AgentContract
 from zoolens.testing.browsing_contract import BrowsingContract
 from zoolens.testing.bulk_contract import BulkContract
 from zoolens.testing.observation_contract import ObservationContract
@@ -48,7 +49,7 @@ def write_everything(variables: Mapping[str, str], target: Target, start: Any) -
         store.finish_stage(run.id, "accuracy", [Observation("top1", 0.5), Observation("top5", 0.9)])
 
 
-class StoreContract(RunContract, ObservationContract, BulkContract, BrowsingContract):
+class StoreContract(RunContract, ObservationContract, BulkContract, BrowsingContract, AgentContract):
     @pytest.fixture
     def target(self) -> Target:
         raise NotImplementedError("the test class gives the fixture `target`")

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Double,
+    FetchedValue,
     ForeignKey,
     Index,
     Integer,
@@ -240,4 +241,20 @@ trial_sides = Table(
     Column("error", SafeText),  # why this side failed
     _checksum(),
     Index("trial_sides_by_run", "run_id"),
+)
+
+# Machines that offer to run work. These rows are no facts: every heartbeat changes them. Times are seconds since 1970
+# by the clock of the database.
+agents = Table(
+    "agents",
+    metadata,
+    Column("id", SafeText, primary_key=True),
+    _required("name", SafeText),
+    _required("kind", SafeText),
+    _required("facts", JSON),
+    _required("doing", JSON),  # what it runs at the moment, in words
+    _required("lease", Double),
+    _required("started", Double),
+    _required("beat", Double),  # the last sign of life
+    _required("owner", SafeText, server_default=FetchedValue()),  # PostgreSQL: the role that may change the row
 )

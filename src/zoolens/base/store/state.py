@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-REVISIONS: Final = ("0001", "0002", "0003")  # of the schema, oldest first, as in `migrations/versions`
+REVISIONS: Final = ("0001", "0002", "0003", "0004")  # of the schema, oldest first, as in `migrations/versions`
 HEAD: Final = REVISIONS[-1]
 VERSION_TABLE: Final = "zoolens_version"
 _QUICK: Final = 1.0  # seconds: who would have to wait longer opens the store, which is patient

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from zoolens.base.errors import StoreError
+from zoolens.base.store.agents import AgentRecord, load_agents, publish_agent, remove_agent, renew_agent
 from zoolens.base.store.records import Observation
 from zoolens.base.store.store import open_store
 from zoolens.testing.postgres import postgres_server
@@ -59,6 +60,38 @@ def test_truncating_is_refused_too(target):
         with pytest.raises(Exception, match="append-only"), store.engine.begin() as connection:
             connection.execute(text("TRUNCATE observations"))
         assert len(store.observations(run.id)) == 1
+
+
+RIGHTS_OF_AGENTS = """
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role};
+GRANT INSERT, UPDATE, DELETE ON agents TO {role};
+"""  # as in docs/fleet.md
+
+
+def test_an_agent_changes_its_own_row_and_nothing_else(target):
+    """With the rights that the documentation gives it."""
+    with open_store(target) as store:
+        run = begin(store)
+        store.finish_stage(run.id, "accuracy", [Observation("top1", 0.5)])
+        publish_agent(store, AgentRecord("1", "mine", "kind", {}, 60.0))
+        with store.engine.begin() as connection:
+            for role in ("ant", "bee"):
+                connection.execute(text(f"CREATE ROLE {role} LOGIN"))
+                connection.execute(text(RIGHTS_OF_AGENTS.format(role=role)))
+        ant, bee = (target.replace("//zoolens@", f"//{role}@") for role in ("ant", "bee"))
+        with open_store(ant) as ants, open_store(bee) as bees:
+            publish_agent(ants, AgentRecord("2", "ant", "kind", {}, 60.0))
+            assert renew_agent(ants, "2", ["eval"], {})
+            assert [one.name for one in load_agents(bees)] == ["ant", "mine"]
+            for others in ("1", "2"):
+                assert not renew_agent(bees, others, ["lie"], {})
+                remove_agent(bees, others)
+            assert len(load_agents(bees)) == 2
+            assert ants.run(run.id).id == run.id
+            with pytest.raises(StoreError, match="permission denied"):
+                ants.finish_stage(run.id, "forged", [Observation("top5", 1.0)])
+            with pytest.raises(StoreError, match="permission denied"):
+                begin(ants, attempt=1)
 
 
 def test_the_bulk_directory_belongs_to_the_database_not_to_its_url(target, server, tmp_path, monkeypatch):

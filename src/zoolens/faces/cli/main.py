@@ -67,6 +67,10 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "export": "Write observations as CSV, Parquet or JSON.",
         "store": "Check that nothing in the store is damaged.",
     },
+    "Fleet": {
+        "agent": "Offer this machine to whoever shares the store.",
+        "agents": "List the machines that are offered, and what each does.",
+    },
     "Set-up": {
         "machine": "Measure this machine's peak performance.",
         "runtimes": "List the runtimes, and what each can and cannot do.",

@@ -22,6 +22,7 @@ from zoolens.findings.measure.plan import EvaluationPlan, Outcome
 from zoolens.inventory.catalog.lookup import Model, find_all
 from zoolens.inventory.catalog.sessions import RunOptions
 from zoolens.inventory.datasets.opening import Data, named_data
+from zoolens.inventory.fleet.placing import places, places_by_kind
 from zoolens.inventory.runtimes.runtime import Options
 from zoolens.inventory.zoos.zoo import Entry
 
@@ -93,7 +94,7 @@ def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterato
             "No dataset given.", hint="Add --data; only timing (--no-accuracy, without --limit or --seed) needs none."
         )
     store.sweep()
-    entries, executor = find_all(plan.models), current_executor()
+    entries, executor = find_all(plan.models), current_executor(each_kind=True)
     if executor.elsewhere:
         yield from _carry_out_elsewhere(executor, entries, plan, store, progress)
     else:
@@ -103,10 +104,32 @@ def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterato
 def _carry_out_elsewhere(
     executor: Executor, entries: Sequence[Entry], plan: EvaluationPlan, store: Store, progress: Progress
 ) -> Iterator[Outcome]:
-    evaluations = [Evaluation(entry, plan) for entry in entries]
+    evaluations: list[Evaluation] = []
+    for evaluation in _placed(executor, entries, plan, store):
+        if evaluation.places and not evaluation.places[0].within_reach:
+            yield Outcome(evaluation.title, errors=(evaluation.places[0].out_of_reach,))
+        else:
+            evaluations.append(evaluation)
 
     def known(entry: Entry) -> list[Run]:
         return store.runs(model=entry.full_ref, trials=True)
 
     for _, outcomes in evaluate_elsewhere(executor, evaluations, store, progress, known):
         yield from outcomes
+
+
+def _placed(executor: Executor, entries: Sequence[Entry], plan: EvaluationPlan, store: Store) -> Iterator[Evaluation]:
+    """Every model once on each kind of machine; or once, on a machine that meets the demands, where agents tell what
+    machines have. Otherwise a node finds out by itself whether it meets them."""
+    wanted = plan.wanted
+    if executor.each_kind:
+        kinds = places_by_kind(store, wanted.require, wanted.runtimes)
+        for entry in entries:
+            yield from (Evaluation(entry, plan, places=tuple(places)) for places in kinds.values())
+        return
+    fitting = places(store, wanted.require, wanted.runtimes) if wanted.require else []
+    nodes = [place for place in fitting if place.facts.node]
+    for number, entry in enumerate(entries):
+        # The next machine for the next model, and all the others if it is lost.
+        turn = number % len(nodes) if nodes else 0
+        yield Evaluation(entry, plan, places=(*nodes[turn:], *nodes[:turn]))

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from zoolens.base.engine.executors.executor import Executor, check_reachable, run_jobs
+from zoolens.base.engine.executors.executor import TITLE, Executor, Lost, check_reachable, run_jobs
 from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.records import Run, RunKey
@@ -23,6 +23,7 @@ from zoolens.base.store.transfer import merge_run, pack_run
 from zoolens.findings.measure.job_runner import carry_out_entries
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
 from zoolens.inventory.datasets.opening import absolute_spec, parse_spec
+from zoolens.inventory.fleet.placing import Place
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.zoos.zoo import Entry, Weights
 
@@ -31,11 +32,24 @@ _FUNCTION = "zoolens.findings.measure.fanout:evaluate_here"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One model to be evaluated by a plan. `asked`: see `job_runner.run_job`."""
+    """One model to be evaluated by a plan. `asked`: see `job_runner.run_job`. `places`: the machines that may do it, in
+    this order; empty: any."""
 
     entry: Entry
     plan: EvaluationPlan
     asked: bool = True
+    places: tuple[Place, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return f"{self.entry.ref} on {self.places[0].agent}" if self.places else self.entry.ref
+
+    def placed(self) -> EvaluationPlan:
+        """The plan, in the environment that its machine is offered with."""
+        inside = self.places[0].facts.environment if self.places else ""
+        if not inside or self.plan.wanted.environments:
+            return self.plan
+        return replace(self.plan, wanted=replace(self.plan.wanted, environments=(inside,)))
 
 
 def evaluate_elsewhere(
@@ -47,6 +61,28 @@ def evaluate_elsewhere(
 ) -> Iterator[tuple[int, list[Outcome]]]:
     """The number of each evaluation and its outcomes, as they are stored. `known`: the runs of the store that a node is
     to go on from."""
+    progress.begin(f"on {executor.name}", "evaluating", len(evaluations))
+    try:
+        waiting = dict(enumerate(evaluations))
+        while waiting:
+            numbers, again = list(waiting), {}
+            for place, answer in _answers(executor, list(waiting.values()), store, known):
+                number, evaluation = numbers[place], waiting[numbers[place]]
+                if isinstance(answer, Lost) and len(evaluation.places) > 1:
+                    again[number] = replace(evaluation, places=evaluation.places[1:])
+                    continue
+                failed = isinstance(answer, ZoolensError)
+                yield number, [Outcome(evaluation.title, errors=(str(answer),))] if failed else answer
+                progress.advance(1)
+            waiting = again
+    finally:
+        progress.end()
+
+
+def _answers(
+    executor: Executor, evaluations: Sequence[Evaluation], store: Store, known: Callable[[Entry], Sequence[Run]]
+) -> Iterator[tuple[int, Any]]:
+    """The number of each evaluation, with its outcomes or with the error of its job."""
     sent: list[set[str]] = []
 
     def jobs() -> Iterator[dict[str, Any]]:
@@ -55,18 +91,17 @@ def evaluate_elsewhere(
             sent.append({run.id for run in runs})
             yield _job(evaluation, [pack_run(store, run) for run in runs])
 
+    def node_of(number: int) -> str:
+        places = evaluations[number].places
+        return places[0].facts.node if places else ""
+
     timed = any(evaluation.plan.batches or evaluation.plan.cold for evaluation in evaluations)
-    progress.begin(f"on {executor.name}", "evaluating", len(evaluations))
-    try:
-        for number, answer in run_jobs(executor, _FUNCTION, jobs(), whole_machine=timed):
-            if isinstance(answer, ZoolensError):
-                yield number, [Outcome(evaluations[number].entry.ref, errors=(str(answer),))]
-            else:
-                fresh = evaluations[number].plan.fresh
-                yield number, [_merged(store, fields, sent[number], fresh=fresh) for fields in answer]
-            progress.advance(1)
-    finally:
-        progress.end()
+    for number, answer in run_jobs(executor, _FUNCTION, jobs(), whole_machine=timed, node_of=node_of):
+        if isinstance(answer, ZoolensError):
+            yield number, answer
+        else:
+            fresh = evaluations[number].plan.fresh
+            yield number, [_merged(store, fields, sent[number], fresh=fresh) for fields in answer]
 
 
 def evaluate_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -84,11 +119,12 @@ def evaluate_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _job(evaluation: Evaluation, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    entry, plan = evaluation.entry, evaluation.plan
+    entry, plan = evaluation.entry, evaluation.placed()
     data = None if plan.data is None else absolute_spec(plan.data)
     location = "" if data is None else parse_spec(data)[1]
     paths = [entry.folder, Path(location) if location.startswith("/") else None]
     return {
+        TITLE: evaluation.title,
         "entry": {
             "zoo": entry.zoo,
             "manifest": entry.manifest.model_dump(mode="json"),

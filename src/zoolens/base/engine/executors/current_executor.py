@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from zoolens.base import plugins
 from zoolens.base.engine.executors.executor import Executor
 from zoolens.base.engine.executors.local import Local
+from zoolens.base.errors import ZoolensError
 
 
 class _Chosen:
@@ -40,15 +41,22 @@ class _Chosen:
 _current: ContextVar[_Chosen | None] = ContextVar("zoolens_executor", default=None)
 
 
-def current_executor() -> Executor:
-    """Returns the executor that `running_on` chose for this thread, by default this machine."""
+def current_executor(*, each_kind: bool = False) -> Executor:
+    """Returns the executor that `running_on` chose for this thread, by default this machine. `each_kind`: the caller
+    can say on which machine each job is to run."""
     chosen = _current.get()
-    return Local() if chosen is None else chosen.executor()
+    executor = Local() if chosen is None else chosen.executor()
+    if executor.each_kind and not each_kind:
+        raise ZoolensError(
+            f"Only evaluations run on every kind of machine (--on {executor.name}).",
+            hint="Write --on ray for this work, or leave --on out.",
+        )
+    return executor
 
 
 @contextmanager
 def running_on(where: str | Executor) -> Iterator[None]:
-    """Runs distributable work inside the `with` on this executor: "local", "ray", "ray://host:port".
+    """Runs distributable work inside the `with` on this executor: "local", "ray", "ray://host:port", "each-kind".
 
     The choice holds for this thread and for tasks that inherit its context.
     """

@@ -12,13 +12,14 @@ from __future__ import annotations
 import importlib
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from zoolens.base.engine import faults
+from zoolens.base.engine.executors.at_work import at_work
 from zoolens.base.engine.sandbox import trusted, trusting
 from zoolens.base.engine.service import response
 from zoolens.base.errors import AssetError, ConstraintError, WorkerError, ZoolensError, first_line
@@ -28,6 +29,11 @@ from zoolens.base.version import __version__
 _AHEAD: Final = 3
 
 Job = Mapping[str, Any]
+TITLE: Final = "title"  # of a job, where it has one: what people are told that it is about
+
+
+class Lost(WorkerError):
+    """The machine that ran a job is gone, or was never there: another one may do it."""
 
 
 class Executor(ABC):
@@ -37,6 +43,8 @@ class Executor(ABC):
     summary: ClassVar[str]
     # Whether functions run on other machines, so that distributing work is worth its cost.
     elsewhere: ClassVar[bool] = True
+    # Whether work is to run once on every kind of machine that has an agent, and not just anywhere.
+    each_kind: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -49,10 +57,13 @@ class Executor(ABC):
         """How many jobs can run at once, about."""
 
     @abstractmethod
-    def submit(self, function: str, job: Job, *, whole_machine: bool = False, gpu: bool = False) -> Future[Any]:
+    def submit(
+        self, function: str, job: Job, *, whole_machine: bool = False, gpu: bool = False, node: str = ""
+    ) -> Future[Any]:
         """Run a function on a job. The future has its result, or the `ZoolensError` that it raised.
 
-        `whole_machine`: it measures times, and nothing else of ours should run beside it. `gpu`: it needs one.
+        `whole_machine`: it measures times, and nothing else of ours should run beside it. `gpu`: it needs one. `node`:
+        the id of the machine that is to run it, for executors that have several; a `Lost` error says that it is gone.
         """
 
     def close(self) -> None:
@@ -60,19 +71,27 @@ class Executor(ABC):
 
 
 def run_jobs(
-    executor: Executor, function: str, jobs: Iterable[Job], *, whole_machine: bool = False
+    executor: Executor,
+    function: str,
+    jobs: Iterable[Job],
+    *,
+    whole_machine: bool = False,
+    node_of: Callable[[int], str] | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Yields the number of each job with its result or its `ZoolensError`, in the order in which they finish.
 
     Leaving early cancels the rest. Jobs are taken from the iterable as they are needed, so that waiting ones take no
-    memory.
+    memory. `node_of`: the machine that a job of this number must run on.
     """
     waiting = enumerate(jobs)
     futures: dict[Future[Any], int] = {}
     try:
         while True:
             for number, job in islice(waiting, max(0, _AHEAD * executor.capacity - len(futures))):
-                futures[executor.submit(function, job, whole_machine=whole_machine)] = number
+                node = node_of(number) if node_of is not None else ""
+                # Executors of plug-ins need not know machines by name.
+                placed: dict[str, Any] = {"node": node} if node else {}
+                futures[executor.submit(function, job, whole_machine=whole_machine, **placed)] = number
             if not futures:
                 return
             for future in wait(futures, return_when=FIRST_COMPLETED).done:
@@ -117,7 +136,8 @@ def performed(asked: Mapping[str, Any]) -> Any:
             hint="Install the same version on all nodes.",
         )
     module, _, name = str(asked["function"]).partition(":")
-    with trusting(bool(asked["trust"])):
+    words = f"{name} {asked['job'].get(TITLE, '')}".strip()
+    with trusting(bool(asked["trust"])), at_work(words):
         return getattr(importlib.import_module(module), name)(asked["job"])
 
 
@@ -131,9 +151,9 @@ def check_reachable(paths: Sequence[str]) -> None:
             )
 
 
-def lost(executor: str, error: BaseException) -> WorkerError:
+def lost(executor: str, error: BaseException) -> Lost:
     """Returns the error of a job that the executor gave up."""
-    return WorkerError(
+    return Lost(
         f"A job was lost on {executor}: {type(error).__name__}: {first_line(error).rstrip('.')}.",
         hint="Run the same command again: what is finished is kept.",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ClassVar
 
-from zoolens.base.engine.executors.executor import Executor, Job, outcome_of, perform, task
+from zoolens.base.engine.executors.executor import Executor, Job, Lost, outcome_of, perform, task
 from zoolens.base.engine.machine import available_cores
 
 
@@ -14,7 +14,8 @@ class Local(Executor):
     summary = "This machine"
     elsewhere: ClassVar[bool] = False
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int | None = None) -> None:
+        self._at_once = at_once
         self._threads: ThreadPoolExecutor | None = None
 
     @classmethod
@@ -23,9 +24,13 @@ class Local(Executor):
 
     @property
     def capacity(self) -> int:
-        return available_cores()
+        return self._at_once or available_cores()
 
-    def submit(self, function: str, job: Job, *, whole_machine: bool = False, gpu: bool = False) -> Future[Any]:
+    def submit(
+        self, function: str, job: Job, *, whole_machine: bool = False, gpu: bool = False, node: str = ""
+    ) -> Future[Any]:
+        if node:
+            raise Lost(f"This machine is not the node {node}.", hint="Name the cluster that it belongs to with --on.")
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.capacity)
         asked = task(function, job)

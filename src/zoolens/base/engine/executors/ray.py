@@ -1,7 +1,8 @@
 """A Ray cluster: each job is a Ray task, which starts our own worker processes on its node.
 
 `ray` is the cluster that RAY_ADDRESS names, or one on this machine for as long as it is needed; `ray://host:port` is a
-cluster that is reached through Ray's client server. A job whose node is lost is run again on another.
+cluster that is reached through Ray's client server. A job whose node is lost is run again on another, unless it is
+bound to that node.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import warnings
 from concurrent.futures import Future
 from typing import Any, Final
 
-from zoolens.base.engine.executors.executor import Executor, Job, lost, outcome_of, perform, task
+from zoolens.base.engine.executors.executor import Executor, Job, Lost, lost, outcome_of, perform, task
+from zoolens.base.engine.executors.machine_turn import machine_turn
 from zoolens.base.engine.machine import available_cores
 from zoolens.base.errors import ConstraintError, MissingDependency, ZoolensError, first_line
 
 _TRIES: Final = 5  # of a job whose node or process is lost
 _THREADS: Final = "OMP_NUM_THREADS"  # Ray sets it for its processes, which would change results
+_TIMED: Final = "zoolens_timed"  # whether a job wants its machine for itself
 _SETTINGS: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -64,10 +67,18 @@ class RayExecutor(Executor):
     def capacity(self) -> int:
         return max(1, int(self._ray.cluster_resources().get("CPU", 0)))
 
-    def submit(self, function: str, job: Job, *, whole_machine: bool = False, gpu: bool = False) -> Future[Any]:
-        needs = {"num_cpus": self._whole_machine() if whole_machine else 1, "num_gpus": 1 if gpu else 0}
-        asked = {**task(function, job), _THREADS: os.environ.get(_THREADS)}
-        chosen = self._remote.options(max_retries=_TRIES, scheduling_strategy="SPREAD", **needs)
+    def submit(
+        self, function: str, job: Job, *, whole_machine: bool = False, gpu: bool = False, node: str = ""
+    ) -> Future[Any]:
+        needs = {"num_cpus": self._whole_machine(node) if whole_machine else 1, "num_gpus": 1 if gpu else 0}
+        asked = {**task(function, job), _THREADS: os.environ.get(_THREADS), _TIMED: whole_machine}
+        where: Any = "SPREAD"
+        if node:
+            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+            where = NodeAffinitySchedulingStrategy(node, soft=False)
+        # A job that is bound to one machine ends with it: whoever bound it knows another machine, or none.
+        chosen = self._remote.options(max_retries=0 if node else _TRIES, scheduling_strategy=where, **needs)
         reference = chosen.remote(asked)
         translated = _translated(reference.future())
         translated.add_done_callback(lambda done: self._ray.cancel(reference) if done.cancelled() else None)
@@ -77,14 +88,25 @@ class RayExecutor(Executor):
         if self._ends_cluster:
             self._ray.shutdown()
 
-    def _whole_machine(self) -> float:
-        """The cores of the largest node: with so many for each job, no two of them share a machine. Smaller nodes
-        then time nothing."""
-        nodes = [node for node in self._ray.nodes() if node["Alive"]]
-        cores = [float(node["Resources"]["CPU"]) for node in nodes if node["Resources"].get("CPU")]
+    def _whole_machine(self, node: str) -> float:
+        """The cores of this node. Without one, those of the largest: with so many for each job, no two of them share a
+        machine; smaller nodes then time nothing."""
+        alive = {str(one["NodeID"]): float(one["Resources"].get("CPU", 0)) for one in self._ray.nodes() if one["Alive"]}
+        if node and node not in alive:
+            raise Lost(f"The Ray cluster has no node {node[:12]}.", hint="`zoolens agents` lists those that are alive.")
+        cores = alive[node] if node else max(alive.values(), default=0)
         if not cores:
             raise ConstraintError("No node of the Ray cluster has a CPU for jobs.", hint="Start one with --num-cpus.")
-        return max(cores)
+        return cores
+
+
+def node_at(address: str) -> str:
+    """The id that this machine has as a node of the Ray cluster at this address."""
+    executor = RayExecutor.open(address)
+    try:
+        return str(executor._ray.get_runtime_context().get_node_id())
+    finally:
+        executor.close()
 
 
 def _on_node(asked: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +116,8 @@ def _on_node(asked: dict[str, Any]) -> dict[str, Any]:
         os.environ.pop(_THREADS, None)
     else:
         os.environ[_THREADS] = threads
-    return perform(asked)
+    with machine_turn(alone=asked.pop(_TIMED)):
+        return perform(asked)
 
 
 def _translated(answer: Future[Any]) -> Future[Any]:

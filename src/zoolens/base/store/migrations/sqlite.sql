@@ -198,3 +198,16 @@ CREATE TRIGGER trial_sides_refuse_update BEFORE UPDATE ON trial_sides BEGIN SELE
 CREATE TRIGGER trial_sides_refuse_delete BEFORE DELETE ON trial_sides BEGIN SELECT RAISE(ABORT, 'trial_sides are append-only'); END;
 
 CREATE TRIGGER trial_sides_refuse_replace BEFORE INSERT ON trial_sides WHEN EXISTS (SELECT 1 FROM trial_sides WHERE trial = NEW.trial AND place = NEW.place) BEGIN SELECT RAISE(IGNORE); END;
+
+CREATE TABLE agents (
+	id TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	kind TEXT NOT NULL, 
+	facts JSON NOT NULL, 
+	doing JSON NOT NULL, 
+	lease DOUBLE NOT NULL, 
+	started DOUBLE NOT NULL, 
+	beat DOUBLE NOT NULL, 
+	owner TEXT DEFAULT '' NOT NULL, 
+	PRIMARY KEY (id)
+);

@@ -1,0 +1,45 @@
+"""`zoolens agent`: offers this machine to whoever shares the store."""
+
+from __future__ import annotations
+
+import click
+
+from zoolens.faces.cli.stores import store_option
+
+
+@click.command(name="agent")
+@click.option("--name", default="", help="What the machine is called; default: its host name.")
+@click.option("--env", default="", metavar="REQUIREMENTS", help="Offer it with this environment: 'onnxruntime==1.22'.")
+@click.option("--ray", "address", metavar="ADDRESS", help="Ray cluster that this machine is in: auto, or host:port.")
+@click.option("--node", default="", metavar="ID", help="The node's id in that cluster, where Ray is not to be asked.")
+@click.option(
+    "--lease",
+    type=click.FloatRange(1),
+    default=30.0,
+    show_default=True,
+    help="Seconds of silence until it is lost.",
+)
+@store_option("makes")
+def command(name: str, env: str, address: str | None, node: str, lease: float, store: str | None) -> None:
+    """Say in the store what this machine is and has, until stopped.
+
+    It runs nothing by itself: jobs come through Ray, or from commands on this machine. `zoolens agents` lists all
+    agents, and `zoolens eval --on each-kind` evaluates once on every kind of machine.
+    """
+    from zoolens.base.store.store import open_store
+    from zoolens.findings.tracing.roofline.peaks import stored_peaks
+    from zoolens.inventory.fleet.agent import Agent
+    from zoolens.inventory.fleet.agent_facts import describe_agent
+
+    if address:
+        from zoolens.base.engine.executors.ray import node_at
+
+        node = node or node_at(address)
+    with open_store(store) as opened:
+        peaks = stored_peaks(opened)
+        facts = describe_agent(env, node=node, peaks=peaks.flops if peaks else {})
+        agent = Agent(opened, facts, name=name, lease=lease)
+        try:
+            agent.run(lambda words: click.echo(words, err=True))
+        except KeyboardInterrupt:
+            click.echo(f"{agent.name} is off the list.", err=True)

@@ -1,0 +1,128 @@
+"""Evaluations on every kind of machine that agents offer. A real cluster is in test_ray.py."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import Future
+from dataclasses import replace
+
+import pytest
+
+import zoolens as zl
+from zoolens.base.engine.executors.current_executor import running_on
+from zoolens.base.engine.executors.each_kind import EachKind
+from zoolens.base.engine.executors.executor import Lost
+from zoolens.base.errors import ConstraintError, ZoolensError
+from zoolens.base.store.agents import AgentRecord, publish_agent
+from zoolens.base.store.store import open_store
+from zoolens.inventory.fleet.agent_facts import describe_agent
+
+QUICK = {"limit": 20, "runtimes": ["onnxruntime"], "cold": False, "batches": ()}
+
+
+class Nodes(EachKind):
+    """Nodes of a cluster, which are all this machine. `gone`: those that were lost."""
+
+    def __init__(self, *gone):
+        super().__init__(None)
+        self.gone, self.asked = gone, []
+
+    def submit(self, function, job, *, whole_machine=False, gpu=False, node=""):
+        self.asked.append((job["title"], node))
+        if node in self.gone:
+            lost = Future()
+            lost.set_exception(Lost(f"The node {node} is gone."))
+            return lost
+        return super().submit(function, job, whole_machine=whole_machine)
+
+
+@pytest.fixture
+def store(home, tmp_path):
+    with open_store(tmp_path / "store.sqlite") as store:
+        yield store
+
+
+def offer(store, name, **different):
+    facts = replace(describe_agent(), **different)
+    publish_agent(store, AgentRecord(name, name, facts.kind, facts.as_data(), 600.0))
+
+
+def test_every_model_is_evaluated_once_on_each_kind(store):
+    pytest.importorskip("onnxruntime")
+    offer(store, "a1", node="n1")
+    offer(store, "a2", node="n2")
+    offer(store, "b", node="n3", gpus=("one",))
+    offer(store, "far", gpus=("two",), host="far")
+    nodes = Nodes("n1")
+    with running_on(nodes):
+        outcomes = zl.evaluate(["demo:mlp-small"], "demo", store=store, **QUICK)
+    titles = {(outcome.title, outcome.errors) for outcome in outcomes}
+    # The node of a1 was lost, and another machine of the same kind did its work.
+    assert sorted(nodes.asked) == [
+        ("demo:mlp-small on a1", "n1"),
+        ("demo:mlp-small on a2", "n2"),
+        ("demo:mlp-small on b", "n3"),
+    ]
+    assert titles == {
+        ("demo:mlp-small in onnxruntime", ()),
+        (
+            "demo:mlp-small on far",
+            ("far is another machine and in no Ray cluster. Start its agent inside a Ray node.",),
+        ),
+    }
+
+
+def test_a_kind_whose_machines_are_all_lost_is_told(store):
+    offer(store, "a", node="n1")
+    with running_on(Nodes("n1")):
+        (outcome,) = zl.evaluate(["demo:mlp-small"], "demo", store=store, **QUICK)
+    assert (outcome.title, outcome.run) == ("demo:mlp-small on a", None)
+    assert outcome.errors == ("The node n1 is gone.",)
+
+
+def test_without_agents_or_with_other_work_it_is_refused(store):
+    with running_on("each-kind"):
+        with pytest.raises(ConstraintError, match="no agents in this store"):
+            zl.evaluate(["demo:mlp-small"], "demo", store=store, **QUICK)
+        with pytest.raises(ZoolensError, match="Only evaluations run on every kind of machine"):
+            zl.graph_of("demo:mlp-small", store=store)
+
+
+def test_demands_send_work_to_machines_that_meet_them(store):
+    pytest.importorskip("onnxruntime")
+    machine = describe_agent().machine
+    offer(store, "small", node="n1", machine=replace(machine, flags=()))
+    offer(store, "large", node="n2", machine=replace(machine, flags=("sve9",)))
+
+    class Cluster(Nodes):
+        each_kind = False
+
+    nodes = Cluster()
+    with running_on(nodes):
+        outcomes = zl.evaluate(["demo:mlp-*"], "demo", store=store, require="sve9", **QUICK)
+    assert len(nodes.asked) > 1
+    assert {node for _, node in nodes.asked} == {"n2"}
+    # This machine, which stands for the node, has no such feature, and says so itself.
+    assert all("sve9 is required" in outcome.errors[0] for outcome in outcomes)
+
+
+def test_an_agent_is_started_listed_and_stopped_by_commands(home, tmp_path, zoolens):
+    path = tmp_path / "fleet.sqlite"
+    command = [sys.executable, "-m", "zoolens", "agent", "--name", "ant", "--store", str(path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ.copy()) as agent:
+        assert agent.stderr is not None
+        first = agent.stderr.readline()
+        listed = json.loads(zoolens("agents", "--json", "--store", str(path)).stdout)
+        table = zoolens("agents", "--store", str(path)).stdout
+        agent.send_signal(signal.SIGTERM)
+        rest = agent.stderr.read()
+    assert first.startswith("ant is on the list of")
+    assert [(one["name"], one["alive"], one["doing"]) for one in listed] == [("ant", True, [])]
+    assert listed[0]["facts"]["machine"]["cores"] >= 1
+    assert "ant" in table
+    assert "nothing" in table
+    assert "ant is off the list." in rest
+    assert agent.returncode == 0
+    assert "No agents" in zoolens("agents", "--store", str(path)).stderr
