@@ -47,8 +47,8 @@ class AgentFacts:
 
     @property
     def kind(self) -> str:
-        """The same for machines between which answers and times should not differ. Memory counts in GiB, since a
-        kernel keeps a little of it, more or less with every version."""
+        """A digest that is the same for machines between which answers and times should not differ. Memory counts in
+        GiB: every version of a kernel keeps another small part of it."""
         machine = self.machine
         about = [machine.cpu, machine.flags, machine.cores, round(machine.memory_bytes / _GIB), machine.architecture]
         about += [machine.os, machine.python, sorted(self.gpus), self.zoolens, dict(self.runtimes), self.environment]
