@@ -1,4 +1,7 @@
-"""Parquet files: encoded images (as Hugging Face writes them), arrays or texts, with labels or other truths of rows."""
+"""Parquet files: encoded images (as Hugging Face writes them), arrays or texts, with labels or other truths of rows.
+
+`open_columns` does the same for Arrow files, which saved.py finds.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-
 from zoolens.base.errors import DatasetError
 from zoolens.inventory.datasets.classes import NAMES, class_names
 from zoolens.inventory.datasets.column_truths import (
     DeclaredTruth,
     Table,
     declared_truth,
+    is_text,
+    is_words,
     judged,
     tagged_words,
     text_inputs,
 )
 from zoolens.inventory.datasets.dataset import NO_LABELS, Dataset
 from zoolens.inventory.datasets.encoded_images import keeps_gray
-from zoolens.inventory.datasets.parquet import Columns, Parquet, choose_columns, parquet_schema
+from zoolens.inventory.datasets.parquet import INPUTS, Columns, Parquet, choose_columns, parquet_schema
 from zoolens.inventory.datasets.text_dataset import TextDataset
 
 _TEXTS: Final = ("text", "sentence", "content", "tokens")  # names of inputs where there is no image and no array
@@ -79,7 +82,7 @@ def open_columns(kind: type[Parquet], files: list[Path], name: str, schema: Any,
     source = kind(files, name=name, columns=Columns(first, labels, others), classes=names, gray=keep_gray)
     table = Table(name, source.column, source.names_of)
     held = schema.field(first).type
-    if _is_text(held) or _is_words(held):
+    if _is_language(held):
         try:
             return _texts(source, table, inputs, declared, names)
         finally:
@@ -94,25 +97,13 @@ def _inputs(x: str | None, schema: Any) -> tuple[str, ...] | None:
     """Columns of inputs where x names several, or where it names none and texts have a usual name."""
     if x is not None:
         return tuple(x.split(",")) if "," in x and x not in schema.names else None
-    images = any(not _is_text(field.type) and not _is_words(field.type) for field in schema if field.name in _IMAGES)
+    images = any(not _is_language(field.type) for field in schema if field.name in INPUTS)
     usual = next((name for name in _TEXTS if name in schema.names), None)
-    return (usual,) if usual is not None and not images and _may_be_input(schema.field(usual).type) else None
+    return (usual,) if usual is not None and not images and _is_language(schema.field(usual).type) else None
 
 
-_IMAGES: Final = ("image", "img", "images", "x", "data")
-
-
-def _may_be_input(kind: Any) -> bool:
-    return _is_text(kind) or _is_words(kind)
-
-
-def _is_text(kind: Any) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_words(kind: Any) -> bool:
-    return bool((pa.types.is_list(kind) or pa.types.is_large_list(kind)) and _is_text(kind.value_type))
+def _is_language(kind: Any) -> bool:
+    return is_text(kind) or is_words(kind)
 
 
 def _texts(

@@ -53,7 +53,8 @@ def declared_truth(option: str | None, known: Sequence[str], where: str) -> Decl
             hint=f"Such as truth=value:rating; kinds are {', '.join(KINDS)}.",
         )
     chosen = tuple(columns.split(","))
-    if missing := next((name for name in chosen if name not in known), None):
+    missing = next((name for name in chosen if name not in known), None)
+    if missing is not None:
         raise DatasetError(f"{where} has no column {missing[:80]!r}.", hint=f"It has {', '.join(known)[:200]}.")
     if len(chosen) > 1 and kind not in ("value", "labels"):
         raise DatasetError(f"A truth of kind {kind} is one column, not {len(chosen)}.")
@@ -84,6 +85,17 @@ def _are_pairs(dataset: Dataset) -> bool:
     return value is not None and value.dtype == object and isinstance(value.item(), TextPair)
 
 
+def is_text(kind: Any) -> bool:
+    """Whether a column of this type holds a text in each row; equal ones may be behind numbers."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_words(kind: Any) -> bool:
+    """Whether a column of this type holds a list of texts in each row."""
+    return bool((pa.types.is_list(kind) or pa.types.is_large_list(kind)) and is_text(kind.value_type))
+
+
 # --- texts as inputs
 
 
@@ -108,8 +120,7 @@ def word_inputs(table: Table, column: str) -> list[Words]:
 def texts_of(table: Table, column: str, *, empty: bool = False) -> list[str | None]:
     """The texts of a column; None where there is none. `empty`: a column without any text is allowed."""
     found = table.column(column)
-    plain = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
-    if not (pa.types.is_string(plain) or pa.types.is_large_string(plain) or (empty and pa.types.is_null(plain))):
+    if not (is_text(found.type) or (empty and pa.types.is_null(found.type))):
         raise DatasetError(f"The column {column} of {table.name} holds {found.type}, not texts.")
     _check_length(found.chunks, table.name, column)
     return [text for chunk in found.chunks for text in _unpacked(chunk).to_pylist()]
@@ -174,16 +185,11 @@ def _finite(numbers: NDArray[np.float64] | None, table: Table, column: str) -> N
 
 def _lists(table: Table, column: str) -> list[list[Any]]:
     held = table.column(column)
-    found = _word_lists(held, table.name, column) if _is_list_of_texts(held.type) else held.to_pylist()
+    found = _word_lists(held, table.name, column) if is_words(held.type) else held.to_pylist()
     odd = next((place for place, row in enumerate(found) if not isinstance(row, list)), None)
     if odd is not None:
         raise DatasetError(f"Row {odd} of {table.name} has no list in {column}.", hint="Complete or remove it.")
     return list(found)
-
-
-def _is_list_of_texts(kind: Any) -> bool:
-    inner = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else None
-    return inner is not None and (pa.types.is_dictionary(inner) or pa.types.is_string(inner))
 
 
 def _word_lists(column: Any, name: str, which: str) -> list[list[Any] | None]:
@@ -208,8 +214,7 @@ def _labels(
         return checked_present(_plain_flags(flags, table.name), table.name), classes or tuple(columns)
     (column,) = columns
     held = table.column(column)
-    texts = _is_list_of_texts(held.type)
-    found = _word_lists(held, table.name, column) if texts else held.to_pylist()
+    found = _word_lists(held, table.name, column) if is_words(held.type) else held.to_pylist()
     names = classes or table.names(column)
     if names is None:
         words = {label for row in found for label in row or () if isinstance(label, str)}

@@ -105,6 +105,8 @@ def open_image_folder(
     keep_gray = keeps_gray(gray)
     if sum(option is not None for option in (labels, present, text)) > 1:
         raise DatasetError("Give one of labels, present and text: a sample is judged in one way.")
+    if classes is not None and (present is not None or text is not None):
+        raise DatasetError("classes names those of labels; present and text have none.", hint="Leave classes= out.")
     if text is not None:
         entries, truths = read_text_table(folder, text)
         name = readable(folder.resolve().name)

@@ -20,12 +20,13 @@ from zoolens.base.errors import DatasetError, first_line
 from zoolens.base.safety.untrusted import open_regular, parse_json, size_of
 from zoolens.inventory.datasets.arrays import check_samples
 from zoolens.inventory.datasets.classes import are_whole, check_labels, choose_part, class_indices
+from zoolens.inventory.datasets.column_truths import is_text
 from zoolens.inventory.datasets.dataset import NO_LABELS, UNLABELLED, Sample
 from zoolens.inventory.datasets.encoded_images import EncodedImages
 from zoolens.inventory.datasets.parquetpages import check_footer, column_extent
 from zoolens.inventory.manifests.digests import sha256_file
 
-_INPUTS: Final = ("image", "img", "images", "x", "data")
+INPUTS: Final = ("image", "img", "images", "x", "data")
 _LABELS: Final = ("label", "labels", "y", "class", "target", "fine_label")
 MAX_ROW_GROUP: Final = 1 << 29
 GROUPS_KEPT: Final = 3  # readers that go forward side by side need the current group and its neighbours
@@ -154,7 +155,7 @@ class Parquet(EncodedImages):
             value = value["bytes"] if value.type.get_field_index("bytes") >= 0 else value
         if not value.is_valid:
             raise DatasetError(f"{name} has no {self._inputs}.", hint="Remove the row, or embed the image's bytes.")
-        if _holds_bytes(value.type):
+        if holds_bytes(value.type):
             return self._pixels(value.as_py(), name)
         return _array(value)
 
@@ -204,7 +205,7 @@ class Parquet(EncodedImages):
                         )
                 check_samples(self.name, values)
         try:
-            if _is_list(self._readers[0].schema_arrow.field(name).type):
+            if is_list(self._readers[0].schema_arrow.field(name).type):
                 # pyarrow 26 cannot read lists of texts behind numbers of several row groups at once.
                 groups = [reader.read_row_group(group, [name]) for reader, group in self._every_group()]
                 return pa.chunked_array([chunk for group in groups for chunk in group.column(name).chunks])
@@ -224,7 +225,7 @@ def parquet_schema(path: Path) -> Any:
 
 def choose_columns(x: str | None, y: str | None, schema: Any, path: Path) -> tuple[str, str | None]:
     """The columns of inputs and of labels, as the user names them or else by their usual names."""
-    inputs = choose_part("column", "x", x, _INPUTS, schema.names, path)
+    inputs = choose_part("column", "x", x, INPUTS, schema.names, path)
     return inputs, _choose_labels(y, inputs, schema, path)
 
 
@@ -250,8 +251,8 @@ def _whole_numbers(column: Any) -> Any:
 
 
 def _may_be_label(kind: Any) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    whole = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_integer(whole)) or is_text(kind)
 
 
 def _open(path: Path, columns: tuple[str, ...] = ()) -> Any:
@@ -302,20 +303,20 @@ def _check_column(column: Any, rows: int) -> None:
 
 def _width(kind: Any) -> int:
     """Bytes that a value takes in memory, whatever its pages need; texts and images are numbers here."""
-    while _is_list(kind):
+    while is_list(kind):
         kind = kind.value_type
     return max(1, kind.bit_width // 8) if pa.types.is_primitive(kind) else 4
 
 
-def _is_list(kind: Any) -> bool:
+def is_list(kind: Any) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _holds_images(kind: Any) -> bool:
-    return bool(pa.types.is_struct(kind) or _holds_bytes(kind))
+    return bool(pa.types.is_struct(kind) or holds_bytes(kind))
 
 
-def _holds_bytes(kind: Any) -> bool:
+def holds_bytes(kind: Any) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
@@ -335,7 +336,7 @@ def _hugging_face_names(reader: Any, column: str) -> tuple[str, ...] | None:
 def _array(value: Any) -> NDArray[Any]:
     """A (nested) list as an array, in the type of its innermost values."""
     kind = value.type
-    while _is_list(kind):
+    while is_list(kind):
         kind = kind.value_type
     try:
         return np.asarray(value.as_py(), dtype=kind.to_pandas_dtype())

@@ -7,6 +7,7 @@ in the file.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,8 +18,9 @@ from zoolens.base.safety.untrusted import is_file, parse_json, read_bytes
 from zoolens.inventory.datasets.arrays import check_samples
 from zoolens.inventory.datasets.arrow_columns import ColumnOptions, open_columns
 from zoolens.inventory.datasets.arrow_file import ArrowFile
+from zoolens.inventory.datasets.column_truths import is_text
 from zoolens.inventory.datasets.dataset import Dataset
-from zoolens.inventory.datasets.parquet import Parquet
+from zoolens.inventory.datasets.parquet import Parquet, holds_bytes, is_list
 
 STATE: Final = "state.json"
 SPLITS: Final = "dataset_dict.json"
@@ -35,6 +37,8 @@ class Saved(Parquet):
         lacking = next((name for name in columns if name not in found.schema_arrow.names), None)
         if lacking is not None:
             raise DatasetError(f"{path} has no column {lacking!r}, which the first shard has.")
+        for name in columns:
+            _check_held(found.schema_arrow.field(name).type, name, path)
         return found
 
     @staticmethod
@@ -49,13 +53,36 @@ class Saved(Parquet):
         try:
             column = pa.concat_tables([reader.read([name]) for reader in self._readers]).column(name)
             column.validate(full=True)
+            for count in _list_extents(column.chunks):
+                check_samples(self.name, count)
+            return column.cast(pa.string()).dictionary_encode() if is_text(column.type) else column
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise DatasetError(
                 f"The labels of {self.name} cannot be read: {first_line(error).rstrip('.')}.",
                 hint="A file is damaged, or the shards do not belong together.",
             ) from error
-        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-        return column.cast(pa.string()).dictionary_encode() if is_text else column
+
+
+def _check_held(kind: Any, column: str, path: Path) -> None:
+    """Refuses values that take no room in the file, such as nulls in a list: a few bytes could stand for billions."""
+    fields = [field.type for field in kind] if pa.types.is_struct(kind) else [kind]
+    for field in fields:
+        inner = field
+        while is_list(inner) and getattr(inner, "list_size", 1) > 0:
+            inner = inner.value_type
+        sized = pa.types.is_primitive(inner) or is_text(inner) or holds_bytes(inner)
+        if not sized and not (inner == field and pa.types.is_null(field)):
+            raise DatasetError(
+                f"The column {column} of {path} holds {str(kind)[:80]}, which is not read.",
+                hint="Write it as numbers, texts, bytes or lists of them.",
+            )
+
+
+def _list_extents(chunks: Sequence[Any]) -> Iterator[int]:
+    """How many values there are in each level of nested lists."""
+    while chunks and is_list(chunks[0].type):
+        chunks = [chunk.values for chunk in chunks]
+        yield sum(map(len, chunks))
 
 
 def open_saved(

@@ -112,6 +112,7 @@ def test_true_texts_and_tags(opened):
         ("x=a&truth=rating", "is not a kind and its columns"),
         ("x=a&truth=boxes:rating", "kinds are value, similarity, labels, text, tags"),
         ("x=a&truth=value:none", "has no column 'none'"),
+        ("x=a&truth=value:rating,", "has no column ''"),
         ("x=a&truth=value:hole", "without a number, or with NaN"),
         ("x=a&truth=value:nan", "without a number, or with NaN"),
         ("x=a&truth=value:mood", "without a number, or with NaN"),
@@ -144,6 +145,41 @@ def test_a_dictionary_of_one_long_text_is_no_bomb(tmp_path):
     pq.write_table(pa.table({"text": texts}), tmp_path / "bomb.parquet")
     with pytest.raises(DatasetError, match=r"more than 268,435,456 bytes together"):
         open_dataset(f"parquet:{tmp_path / 'bomb.parquet'}?y=none")
+
+
+def saved_arrow(path, column):
+    made = pa.table({"text": ["one"], "many": column})
+    with pa.ipc.new_stream(path, made.schema) as writer:
+        writer.write_table(made)
+    return f"saved:{path}"
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.null()), pa.list_(pa.list_(pa.null())), pa.list_(pa.null(), 1 << 25), pa.list_view(pa.int8()),
+             pa.list_(pa.list_(pa.int8(), 0)), pa.list_(pa.struct([]))]
+)  # fmt: skip
+def test_values_that_take_no_room_in_a_file_are_refused(tmp_path, kind):
+    """A list of 2³¹ nulls is a file of 500 bytes, and as a list of Python 16 GiB."""
+    place = saved_arrow(tmp_path / "bomb.arrow", pa.nulls(1, kind))
+    for query in ("x=text&truth=value:many", "x=text&truth=labels:many", "x=many&y=none"):
+        with pytest.raises(DatasetError, match=r"The column many of .* holds .*, which is not read"):
+            open_dataset(f"{place}?{query}")
+
+
+def test_the_values_of_lists_are_counted_before_they_are_unpacked(tmp_path):
+    flags = pa.ListArray.from_arrays([0, (1 << 24) + 1], pa.array(np.zeros((1 << 24) + 1, np.bool_)))
+    place = saved_arrow(tmp_path / "flags.arrow", flags)
+    with pytest.raises(DatasetError, match=r"16,777,217 samples, more than"):
+        open_dataset(f"{place}?x=text&truth=value:many")
+
+
+def test_words_may_be_long_strings_everywhere(tmp_path, monkeypatch):
+    """list<large_string> is what polars writes; the limit of texts holds for it too."""
+    place = saved_arrow(tmp_path / "long.arrow", pa.array([["x" * 200, "y"]], pa.list_(pa.large_string())))
+    assert open_dataset(f"{place}?x=text&truth=labels:many").classes == ("x" * 200, "y")
+    monkeypatch.setattr("zoolens.inventory.datasets.column_truths.MAX_TEXTS", 100)
+    with pytest.raises(DatasetError, match="more than 100 bytes together"):
+        open_dataset(f"{place}?x=text&truth=labels:many")
 
 
 def test_texts_have_their_usual_name(tmp_path):

@@ -103,6 +103,16 @@ def test_sounds_with_transcripts(tmp_path):
     assert [sample.id for sample in dataset] == ["1.wav", "0.wav"]
 
 
+@pytest.mark.parametrize("query", ["text=said.csv&classes=a,b", "text=said.csv&active=a", "active=a&classes=a,b"])
+def test_options_that_would_be_ignored_are_refused(folder, query):
+    with pytest.raises(DatasetError, match=r"(classes names those of labels|active is for voice activity)"):
+        open_dataset(f"sounds:{folder}?{query}")
+    if "active" not in query:
+        for judged in ("text", "present"):
+            with pytest.raises(DatasetError, match="classes names those of labels; present and text have none"):
+                open_dataset(f"imagefolder:{folder}?{judged}=t.csv&classes=a,b")
+
+
 def test_arrays_with_texts(tmp_path):
     np.savez(tmp_path / "lines.npz", x=np.zeros((2, 4, 8, 1), np.uint8), y=np.array(["ab", "c"]))
     dataset = open_dataset(f"npz:{tmp_path / 'lines.npz'}?value=y")

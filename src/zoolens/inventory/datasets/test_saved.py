@@ -50,6 +50,26 @@ def test_images_labels_and_names_of_classes(tmp_path):
     dataset.close()
 
 
+def test_labels_of_more_than_two_gibibytes_are_one_sentence(tmp_path, monkeypatch):
+    class TooLong:
+        """What pyarrow does with a chunk of large strings that no 32-bit offsets reach."""
+
+        type, chunks = pa.large_string(), ()
+
+        def column(self, name):
+            return self
+
+        def validate(self, full):
+            pass
+
+        def cast(self, kind):
+            raise pa.ArrowInvalid("input array too large")
+
+    monkeypatch.setattr(pa, "concat_tables", lambda tables: TooLong())
+    with pytest.raises(DatasetError, match=r"The labels of .* cannot be read: input array too large"):
+        open_saved(write(tmp_path, table([1], [0])))
+
+
 def test_splits(tmp_path):
     for name in ("train", "test"):
         write(tmp_path / "pets" / name, table([1], [0]))

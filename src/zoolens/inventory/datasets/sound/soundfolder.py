@@ -140,6 +140,10 @@ def open_sounds(
         raise DatasetError(f"There is no folder {folder}.", hint="Give a folder of sounds.")
     if sum(option is not None for option in (labels, pattern, rttm, text)) > 1:
         raise DatasetError("labels, pattern, rttm and text each say what is right.", hint="Give one of them.")
+    if text is not None and active is not None:
+        raise DatasetError("active is for voice activity, and text for what is said.", hint="Give one of them.")
+    if classes is not None and any(option is not None for option in (text, rttm, active)):
+        raise DatasetError("classes names those of labels; text, rttm and active have none.", hint="Leave it out.")
     if text is not None:
         return _with_texts(folder, text)
     left_out: Counter[str] = Counter()
