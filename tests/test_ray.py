@@ -2,14 +2,18 @@
 
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from tests.test_fanout import facts
 
 import zoolens
 from zoolens.base.engine.executors.current_executor import current_executor, open_executor, running_on
+from zoolens.base.engine.executors.ray import node_at
+from zoolens.base.store.agents import AgentRecord, publish_agent
 from zoolens.base.store.store import open_store
 from zoolens.findings.graph.structures.structure import structure_of
+from zoolens.inventory.fleet.agent_facts import describe_agent
 from zoolens.testing.executor_contract import ExecutorContract
 
 pytestmark = pytest.mark.slow
@@ -105,3 +109,33 @@ def test_a_study_is_the_same_there(cluster, tmp_path):
     }
     assert told["there"] == told["here"]
     assert len(told["here"]) == 2
+
+
+def offer(store, name, node, **different):
+    facts = replace(describe_agent(), node=node, **different)
+    publish_agent(store, AgentRecord(name, name, facts.kind, facts.as_data(), 600.0))
+
+
+def nodes_with_cores(executor):
+    return [str(node["NodeID"]) for node in executor._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+
+
+def test_each_kind_of_machine_evaluates_on_its_own_node(cluster, tmp_path):
+    """Two agents name nodes that are there; the node of a third is gone, and another of its kind does its work."""
+    pytest.importorskip("onnxruntime")
+    with open_store(tmp_path / "store.sqlite") as store, running_on("ray"):
+        first, *others = nodes_with_cores(current_executor())
+        last = (others or [first])[-1]
+        offer(store, "a", first)
+        offer(store, "b gone", "0" * len(first), gpus=("one",))
+        offer(store, "c instead", last, gpus=("one",))
+        with running_on("each-kind"):
+            outcomes = zoolens.evaluate(["demo:mlp-small"], "demo", store=store, **{**OPTIONS, "batches": (1,)})
+        assert [outcome.errors for outcome in outcomes] == [(), ()]
+        assert {outcome.run.id for outcome in outcomes} == {store.runs()[0].id}  # one machine, so one run
+
+
+def test_this_machine_is_a_node_of_the_cluster(cluster):
+    with running_on("ray"):
+        known = {str(node["NodeID"]) for node in current_executor()._ray.nodes()}
+    assert node_at(cluster.address) in known

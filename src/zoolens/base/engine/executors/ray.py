@@ -70,7 +70,12 @@ class RayExecutor(Executor):
     def submit(
         self, function: str, job: Job, *, whole_machine: bool = False, gpu: bool = False, node: str = ""
     ) -> Future[Any]:
-        needs = {"num_cpus": self._whole_machine(node) if whole_machine else 1, "num_gpus": 1 if gpu else 0}
+        try:
+            needs = {"num_cpus": self._whole_machine(node) if whole_machine else 1, "num_gpus": 1 if gpu else 0}
+        except Lost as error:
+            gone: Future[Any] = Future()
+            gone.set_exception(error)
+            return gone
         asked = {**task(function, job), _THREADS: os.environ.get(_THREADS), _TIMED: whole_machine}
         where: Any = "SPREAD"
         if node:
