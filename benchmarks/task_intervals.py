@@ -2,9 +2,10 @@
 
     python benchmarks/task_intervals.py [--reps 400] [--sizes 30 50 100 200 500] [--only "rare classes"] [--store FILE]
 
-For each task a population of 4,000 inputs is made up (`task_populations.py`): two models that find the same inputs hard,
-answers and truths kept as a run keeps them, figures computed by the task itself. The figures of the whole population are
-the truth. Samples of n inputs are drawn from it, and the product's own functions say what they say of a sample:
+For each task populations of 4,000 inputs are made up (`task_populations.py`): two models that find the same inputs
+hard, answers and truths kept as a run keeps them, figures computed by the task itself. The figures of the whole
+population are the truth. Samples of n inputs are drawn from it, and the product's own functions say what they say of a
+sample:
 
 - the interval of each metric of one model (`zoolens eval`), and the share of samples in which none is given;
 - the interval of the difference of the two models in the main metric (`zoolens compare`);
@@ -21,12 +22,13 @@ where a coverage is below its nominal value by more than three points and two st
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -35,7 +37,13 @@ from numpy.typing import NDArray
 from task_populations import INPUTS, MAKERS, Population, Rows
 from zoolens.base.statistics.anytime import bounded_mean_lower, paired_lowers, share_interval
 from zoolens.base.statistics.intervals import Interval
-from zoolens.base.statistics.resampling import ResampledEstimate, resampled_difference, resampled_estimate
+from zoolens.base.statistics.resampling import (
+    ResampledEstimate,
+    lowered,
+    resampled_difference,
+    resampled_estimate,
+    resampled_estimates,
+)
 from zoolens.inventory.tasks.judgement import Judgement
 from zoolens.inventory.tasks.task import task_named
 
@@ -95,16 +103,18 @@ def sampled(population: Population, n: int, reps: int, asked: Asked) -> dict[str
     tallies: dict[str, Tally] = defaultdict(Tally)
     for _ in range(reps):
         drawn = random.integers(0, INPUTS, n)
-        judged = population.judged(population.rows(drawn))
+        judged = remembering(population.judged(population.rows(drawn)))
         for name, interval in intervals(judged, n + population.always, asked):
             tallies[f"{name} {true[name]:.3f}"].covers(interval, true[name])
         if scores is not None:
             tallies[f"score {scores.mean():.3f}"].covers(share_interval(scores[drawn])[0], float(scores.mean()))
         name = judged.main.name
         difference = other[name] - true[name]
-        found = compared(population, drawn, np.zeros(n, np.bool_))
+        found = compared(judged, population.judged(population.rows(drawn, True)), n + population.always)
         tallies[f"{name} {difference:+.3f}, difference"].covers(found.interval, difference)
-        p_value = compared(population, drawn, random.random(n) < 0.5).p_value
+        exchanged = random.random(n) < 0.5
+        equal = (population.judged(population.rows(drawn, of_b)) for of_b in (exchanged, ~exchanged))
+        p_value = compared(*equal, n + population.always).p_value
         tallies[f"{name}, equal models not called different"].add(None if p_value is None else p_value >= 1 - LEVEL)
     return tallies
 
@@ -121,22 +131,40 @@ def true_figures(population: Population, of_b: bool) -> dict[str, float]:
 
 
 def intervals(judged: Judgement, inputs: int, asked: Asked) -> Iterator[tuple[str, Interval | None]]:
+    """As `eval` makes them: one pass over the resamples for all."""
+    main, classes = judged.main, judged.by_class
     if asked.main:
-        yield judged.main.name, resampled_estimate(judged.of_main(), inputs, judged.main.limits).interval
+        found = resampled_estimate(judged.of_main(), inputs, main.limits)
+        yield main.name, lowered(found, main.limits, judged.optimism(main.name)).interval
         return
+    estimates = iter(resampled_estimates(judged.with_classes, inputs, judged.limits, rows=judged.rows))
     for metric in judged.metrics:
+        found = lowered(next(estimates), metric.limits, judged.optimism(metric.name))
         if metric.interval or asked.withheld:
-            yield metric.name, resampled_estimate(judged.of(metric.name), inputs, metric.limits).interval
-    classes = judged.by_class
-    for place, number in enumerate(classes.classes if classes is not None else ()):
-        assert classes is not None
-        yield f"{classes.metric.name}.{number}", resampled_estimate(classes.of(place), inputs).interval
+            yield metric.name, found.interval
+    if classes is not None:
+        for place, number in enumerate(classes.classes):
+            found = lowered(next(estimates), classes.metric.limits, classes.optimism(place))
+            yield f"{classes.metric.name}.{number}", found.interval
 
 
-def compared(population: Population, drawn: Rows, exchanged: NDArray[np.bool_]) -> ResampledEstimate:
-    """The difference of the two models, whose answers to some of the inputs are exchanged."""
-    a, b = (population.judged(population.rows(drawn, of_b)) for of_b in (exchanged, ~exchanged))
-    return resampled_difference(a.of_main(), b.of_main(), len(drawn) + population.always, a.main.limits)
+def remembering(judged: Judgement) -> Judgement:
+    """The judgement whose main metric is computed once for each weights: intervals of it and of a difference share
+    them."""
+    known: dict[bytes, Floats] = {}
+    of_main = judged.of_main()
+
+    def values(weights: Rows) -> Floats:
+        key = hashlib.sha256(weights.tobytes()).digest()
+        if key not in known:
+            known[key] = of_main(weights)
+        return known[key]
+
+    return replace(judged, main_alone=values)
+
+
+def compared(a: Judgement, b: Judgement, inputs: int) -> ResampledEstimate:
+    return resampled_difference(a.of_main(), b.of_main(), inputs, a.main.limits)
 
 
 # --- bounds on agreement

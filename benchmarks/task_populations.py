@@ -102,6 +102,11 @@ def rare_detection(random: Random, skills: Skills) -> Population:
     return detection(random, skills, tuple(1 / np.arange(1, 9) ** 1.6))
 
 
+def many_detection(random: Random, skills: Skills) -> Population:
+    """24 classes, half of which are in 6 % of the images or less."""
+    return detection(random, skills, tuple(0.8 / np.arange(1, 25) ** 1.1))
+
+
 def _detections(boxes: NDArray[np.float64], classes: Rows, skills: NDArray[np.float64], random: Random) -> Found:
     skill = skills[classes]
     sure = logistic(skill + random.normal(0, 1, len(boxes)))
@@ -117,25 +122,30 @@ def _detections(boxes: NDArray[np.float64], classes: Rows, skills: NDArray[np.fl
     return Found(ImageBoxes(np.r_[near, wrong][order], labels[order].astype(np.int64), scores[order]), 0)
 
 
-def segmentation(random: Random, skills: Skills) -> Population:
-    """Patches of five classes on images of 16 × 16, the rarest in a third of them; whole patches are mistaken."""
-    chances = np.array([0.55, 0.2, 0.12, 0.1, 0.03])
+def segmentation(random: Random, skills: Skills, shares: Sequence[float] = (0.55, 0.2, 0.12, 0.1, 0.03)) -> Population:
+    """Patches on images of 16 × 16; whole patches are mistaken. `shares`: of the patches that have each class."""
+    count, chances = len(shares), np.array(shares) / sum(shares)
     truths: list[Truth] = []
     masks: list[list[NDArray[np.uint16]]] = [[], []]
     for _ in range(INPUTS):
         ease = random.normal()
-        patches = random.choice(5, (4, 4), p=chances / chances.sum())
+        patches = random.choice(count, (4, 4), p=chances)
         truths.append(Truth("mask", {"mask": np.kron(patches, np.ones((4, 4), int)).astype(np.uint8)}))
         for place, skill in enumerate(skills):
             right = random.random((4, 4)) < logistic(skill + ease)
-            answered = np.kron(np.where(right, patches, random.choice(5, (4, 4), p=chances)), np.ones((4, 4), int))
+            answered = np.kron(np.where(right, patches, random.choice(count, (4, 4), p=chances)), np.ones((4, 4), int))
             masks[place].append(np.roll(answered, int(random.integers(0, 2)), axis=1).astype(np.uint16))
     return kept("segmentation", [*masks[0], *masks[1]], truths)
 
 
-def labels(random: Random, skills: Skills) -> Population:
-    """Four labels, which half to a tenth of the inputs have."""
-    present = random.random((INPUTS, 4)) < np.array([0.5, 0.3, 0.2, 0.1])
+def many_segmentation(random: Random, skills: Skills) -> Population:
+    """21 classes, most of which are in a seventh of the images."""
+    return segmentation(random, skills, (0.6, 0.2, *(19 * [0.01])))
+
+
+def labels(random: Random, skills: Skills, shares: Sequence[float] = (0.5, 0.3, 0.2, 0.1)) -> Population:
+    """`shares`: of the inputs that have each label."""
+    present = random.random((INPUTS, len(shares))) < np.array(shares)
     ease = random.normal(0, 0.7, (INPUTS, 1))
     truths = [Truth("labels", {"present": row.astype(np.int8)}) for row in present]
     answers = []
@@ -143,6 +153,11 @@ def labels(random: Random, skills: Skills) -> Population:
         logits = (2 * present - 1) * (skill + ease) + random.normal(0, 1.5, present.shape) - 0.5
         answers.append(logistic(logits).astype(np.float32))
     return kept("multilabel", Probabilities(np.concatenate(answers), 0.5), truths)
+
+
+def many_labels(random: Random, skills: Skills) -> Population:
+    """30 labels, most of which are in a tenth of the inputs."""
+    return labels(random, skills, (0.5, 0.3, *(28 * [0.1])))
 
 
 # --- texts
@@ -307,12 +322,15 @@ MAKERS: dict[str, tuple[Maker, Skills]] = {
     "easy detection": (detection, (2.5, 2.8)),
     "hard detection": (detection, (-0.3, 0.0)),
     "rare classes": (rare_detection, (1.0, 1.3)),
+    "many classes": (many_detection, (1.0, 1.3)),
     "segmentation": (segmentation, (1.5, 1.8)),
+    "many-class masks": (many_segmentation, (1.5, 1.8)),
     "easy segmentation": (segmentation, (4.0, 4.3)),
     "tags": (tags, (1.5, 1.9)),
     "easy tags": (tags, (4.0, 4.3)),
     "spans": (spans, (0.5, 0.8)),
     "labels": (labels, (1.0, 1.2)),
+    "many labels": (many_labels, (1.0, 1.2)),
     "easy labels": (labels, (3.0, 3.2)),
     "numbers": (numbers, (0.9, 1.0)),
     "heavy numbers": (heavy_numbers, (0.6, 0.7)),

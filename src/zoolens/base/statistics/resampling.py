@@ -121,6 +121,22 @@ def resampled_estimates(
     return [replace(estimate, p_value=None) for estimate in found]
 
 
+def lowered(estimate: ResampledEstimate, limits: Limits, optimism: float) -> ResampledEstimate:
+    """Returns the estimate of a metric that is too high by `optimism` on average where inputs are so few.
+
+    The interval reaches as far below what the metric would be without it as it reached below the metric. Its upper end
+    stays, since the optimism is itself an estimate.
+    """
+    if estimate.interval is None or not optimism > 0:
+        return estimate
+    least, _ = limits
+    corrected = estimate.value - optimism
+    if corrected <= least:
+        return replace(estimate, interval=Interval(least, estimate.interval.high))
+    place, low, value = (_endless(each, 0.0, limits)[0] for each in (corrected, estimate.interval.low, estimate.value))
+    return replace(estimate, interval=Interval(_in_range(place + low - value, limits), estimate.interval.high))
+
+
 def resampled_difference(
     a: Aggregate, b: Aggregate, inputs: int, limits: Limits = SHARE, confidence: float = CONFIDENCE
 ) -> ResampledEstimate:

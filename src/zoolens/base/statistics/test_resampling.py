@@ -10,8 +10,10 @@ from zoolens.base.statistics.resampling import (
     LEAST_INPUTS,
     LEAST_WITHOUT_END,
     ROWS,
+    SHARE,
     SWAPS,
     NoInterval,
+    lowered,
     of_sums,
     one_by_one,
     resampled_difference,
@@ -201,6 +203,19 @@ def test_a_metric_of_one_resample_serves_as_well():
     parts = tagged(60)
     single = one_by_one(lambda weights: float(f1((weights @ parts)[None])[0]))
     assert resampled_estimate(single, 60).interval == pytest.approx(resampled_estimate(of_sums(parts, f1), 60).interval)
+
+
+def test_a_metric_that_is_too_high_has_an_interval_that_reaches_further_down():
+    aggregate = of_sums(tagged(60), f1)
+    plain = resampled_estimate(aggregate, 60)
+    found = lowered(plain, SHARE, 0.05)
+    assert (found.value, found.interval.high) == (plain.value, plain.interval.high)
+    distance = logit(plain.value) - logit(plain.interval.low)
+    assert logit(plain.value - 0.05) - logit(found.interval.low) == pytest.approx(distance)
+    assert lowered(plain, SHARE, 1.0).interval.low == 0
+    assert lowered(plain, SHARE, 0.0) == plain
+    without = resampled_estimate(aggregate, 20)
+    assert lowered(without, SHARE, 0.1) == without
 
 
 def test_a_lower_confidence_is_narrower_and_inside():

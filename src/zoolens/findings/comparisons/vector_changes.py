@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -12,7 +12,7 @@ from zoolens.base.statistics.intervals import CONFIDENCE, Interval
 from zoolens.base.statistics.resampling import resampled_difference
 from zoolens.findings.comparisons.behaviour import PairedAnswers, pair_answers
 from zoolens.findings.comparisons.signatures import Signature
-from zoolens.findings.measure.task_metrics import judgement_of
+from zoolens.findings.measure.task_metrics import NOT_COVERED, judgement_of
 from zoolens.inventory.tasks.task import Answers, task_named
 
 MOST_CONTESTED: Final = 20  # inputs whose two answers are told
@@ -113,16 +113,12 @@ def _metric_change(a: Signature, b: Signature) -> MetricChange | None:
     main, inputs = ours.main, int(a.known.sum())
     everything = np.ones((1, inputs), np.int64)
     of_a, of_b = ours.of_main(), theirs.of_main()
+    change = MetricChange(main.name, main.unit, float(of_a(everything)[0]), float(of_b(everything)[0]), None, None)
+    if not (main.interval and theirs.main.interval):
+        return replace(change, no_interval=NOT_COVERED)
     found = resampled_difference(of_a, of_b, inputs, main.limits)
-    return MetricChange(
-        name=main.name,
-        unit=main.unit,
-        a=float(of_a(everything)[0]),
-        b=float(of_b(everything)[0]),
-        difference=found.interval,
-        p_value=found.p_value,
-        no_interval="" if found.unknown is None else found.unknown.value,
-    )
+    unknown = "" if found.unknown is None else found.unknown.value
+    return replace(change, difference=found.interval, p_value=found.p_value, no_interval=unknown)
 
 
 def vector_places(a: Signature, b: Signature) -> list[int]:

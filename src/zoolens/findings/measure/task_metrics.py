@@ -11,7 +11,7 @@ import numpy as np
 from zoolens.base.errors import StoreError
 from zoolens.base.statistics.anytime import share_interval
 from zoolens.base.statistics.intervals import CONFIDENCE
-from zoolens.base.statistics.resampling import ResampledEstimate, resampled_estimates
+from zoolens.base.statistics.resampling import ResampledEstimate, lowered, resampled_estimates
 from zoolens.base.store.records import Observation
 from zoolens.base.store.scopes import class_scope
 from zoolens.findings.measure.answers import iter_predictions
@@ -87,11 +87,14 @@ def _observed(judged: Judgement, inputs: int, names: Sequence[str] | None) -> It
     """All metrics, then those of classes. One pass over the resamples serves all of them."""
     estimates = iter(resampled_estimates(judged.with_classes, inputs, judged.limits, rows=judged.rows))
     for metric in judged.metrics:
-        yield from _observation(metric, next(estimates), inputs)
+        estimate = lowered(next(estimates), metric.limits, judged.optimism(metric.name))
+        yield from _observation(metric, estimate, inputs)
     if judged.by_class is None:
         return
-    for index in judged.by_class.classes:
-        for found in _observation(judged.by_class.metric, next(estimates), inputs):
+    metric = judged.by_class.metric
+    for place, index in enumerate(judged.by_class.classes):
+        estimate = lowered(next(estimates), metric.limits, judged.by_class.optimism(place))
+        for found in _observation(metric, estimate, inputs):
             name = names[index] if names and index < len(names) else str(index)
             yield replace(found, scope=class_scope(index), details={**found.details, "class": name})
 

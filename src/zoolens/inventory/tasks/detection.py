@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -29,8 +30,9 @@ from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.scoring.box_agreement import box_agreement
 from zoolens.inventory.tasks.scoring.box_figures import BoxAccumulator, BoxFigures
 from zoolens.inventory.tasks.scoring.box_lists import Detections, Truths, truths
-from zoolens.inventory.tasks.scoring.box_matching import FALSE, MATCHED, ImageParts, match_boxes
+from zoolens.inventory.tasks.scoring.box_matching import AREAS, FALSE, MATCHED, ImageParts, match_boxes
 from zoolens.inventory.tasks.scoring.box_parts import BoxParts
+from zoolens.inventory.tasks.scoring.precision_optimism import OF_LARGEST, PrecisionOptimism, precision_optimism
 from zoolens.inventory.tasks.task import (
     TOLERANCE,
     Answers,
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 SEEN: Final = 0.3  # score of a box that a user would be shown
 METRICS: Final = tuple(Metric(figure.name, blind=0.0 if figure.name == "ap" else None) for figure in fields(BoxFigures))
+# Places of the areas that each average precision is about; recalls are shares, and not too high.
+_PRECISIONS: Final = {"ap": 0, "ap50": 0, "ap75": 0, "ap_small": 1, "ap_medium": 2, "ap_large": 3}
 _SHOWN: Final = 4  # boxes of one answer
 _BUCKETS: Final = 64  # of classes, in the signature
 _RESAMPLES: Final = 256  # at once; 64 take half as long again
@@ -223,14 +227,27 @@ class BoxJudging:
     def judgement(self) -> Judgement:
         accumulator = BoxAccumulator(self._parts)
         classes = tuple(accumulator.classes.tolist())
+        having = images_with(self._parts, accumulator.classes)
+
+        @cache
+        def optimism() -> PrecisionOptimism:
+            of_classes = lambda weights: accumulator.resampled(weights)[1]  # noqa: E731
+            return precision_optimism(of_classes, self._parts.images, having[0], OF_LARGEST)
+
         return Judgement(
             METRICS,
             lambda weights: accumulator.resampled(weights)[0],
             tuple(_notes(self._dropped, len(classes))),
-            ClassFigures(Metric("class_ap"), classes, lambda weights: accumulator.resampled(weights)[1]),
+            ClassFigures(
+                Metric("class_ap"),
+                classes,
+                lambda weights: accumulator.resampled(weights)[1],
+                lambda place: optimism().of_class(int(having[0, place])),
+            ),
             main_alone=accumulator.average_precision,
             together=lambda weights: np.concatenate(accumulator.resampled(weights), axis=1),
             rows=_RESAMPLES,
+            optimism=lambda name: optimism().of_mean(having[_PRECISIONS[name]]) if name in _PRECISIONS else 0.0,
         )
 
 
@@ -258,6 +275,14 @@ def true_boxes(answers: Answers) -> Iterator[Truths]:
     columns = [answers.truths[name] for name in ("boxes", "classes", "areas", "crowds")]
     for boxes, classes, areas, crowds in zip(*columns, strict=True):
         yield truths(boxes.reshape(-1, 4), classes, np.unique(classes), areas=areas, crowds=crowds != 0)
+
+
+def images_with(parts: BoxParts, classes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many images have a true box that counts: areas × classes."""
+    true = parts.true()
+    having = np.zeros((len(classes), len(AREAS)), np.int64)
+    np.add.at(having, np.searchsorted(classes, true.label), true.count > 0)
+    return having.T
 
 
 def _f1(parts: ImageParts) -> float:

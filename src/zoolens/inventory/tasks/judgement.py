@@ -30,6 +30,10 @@ class Metric:
     blind: float | None = None  # what answers get that have nothing to do with the inputs; None: not known
 
 
+def _none(_: str | int) -> float:
+    return 0.0
+
+
 @dataclass(frozen=True)
 class ClassFigures:
     """One metric of each of some classes: from weights (resamples × inputs) to values (resamples × classes)."""
@@ -37,6 +41,7 @@ class ClassFigures:
     metric: Metric
     classes: tuple[int, ...]
     aggregate: Callable[[Counts], Floats]
+    optimism: Callable[[int], float] = _none  # as that of `Judgement`, by the place of a class
 
     def of(self, place: int) -> Aggregate:
         """The aggregate of one class, by its place in `classes`."""
@@ -57,6 +62,8 @@ class Judgement:
     # All metrics and then that of each class, of a task that gets both from the same sums.
     together: Callable[[Counts], Floats] | None = None
     rows: int = ROWS  # resamples that are computed at once
+    # By how much a metric of so few inputs is above that of many on average, by its name.
+    optimism: Callable[[str], float] = _none
     _remembered: dict[bytes, Floats] = field(default_factory=dict, repr=False, compare=False)
 
     @property

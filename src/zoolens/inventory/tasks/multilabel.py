@@ -23,6 +23,7 @@ from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
 from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.scoring.label_sets import LabelParts
+from zoolens.inventory.tasks.scoring.precision_optimism import OF_PLAIN, precision_optimism
 from zoolens.inventory.tasks.scoring.ranked_scores import RankedScores, rank_scores, weighted_areas
 from zoolens.inventory.tasks.task import (
     TOLERANCE,
@@ -146,12 +147,21 @@ class MultiLabel(Task):
             found = [precisions, areas, subset, micro, f1s]
             return np.stack(found if together is None else [*found, together.areas(_columns(weights))[1]], axis=1)
 
+        def optimism(name: str) -> float:
+            if name != _METRICS[0]:
+                return 0.0
+            having = parts.true.sum(axis=0)
+            found = precision_optimism(
+                lambda weights: _each_label(parts, ranked, weights)[0], len(answers), having, OF_PLAIN
+            )
+            return found.of_mean(having)
+
         notes = _notes(len(ranked), int(counted[0].sum()), int((~known).sum()), together is None)
         mean_precision, *others = names
         # Scores in any order that has nothing to do with the inputs have the precision of answering every label.
         blind = _mean(_ratio(parts.true.sum(axis=0), known.sum(axis=0))[np.newaxis, counted[0]])[0]
         metrics = (Metric(mean_precision, blind=float(blind)), *(Metric(name) for name in others))
-        return Judgement(metrics, aggregate, tuple(notes))
+        return Judgement(metrics, aggregate, tuple(notes), optimism=optimism)
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         row, there = column(answers, "probability")[place], answered(answers)[place]

@@ -102,6 +102,17 @@ def test_metrics_are_cocos_bit_for_bit(seed, images):
     assert judged.main.name == "ap"
 
 
+def test_average_precision_of_few_images_is_known_to_be_too_high():
+    """Recalls are not, and a class in few images is the more so."""
+    values, said = drawn(5, 60)
+    judged = TASK.judgement(answers(values, said))
+    assert 0 < judged.optimism("ap") < 0.2
+    assert judged.optimism("ap50") == judged.optimism("ap75") == judged.optimism("ap")
+    assert judged.optimism("ar100") == 0
+    classes = [judged.by_class.optimism(place) for place in range(len(judged.by_class.classes))]
+    assert judged.optimism("ap") == pytest.approx(np.mean(classes))
+
+
 def test_f1_of_an_image_counts_boxes_that_are_shown():
     said = truth([[0, 0, 10, 10], [50, 50, 10, 10]], [0, 1])
     values = [

@@ -30,6 +30,7 @@ from zoolens.base.statistics.resampling import (
     Aggregate,
     Counts,
     NoInterval,
+    lowered,
     of_sums,
     resampled_difference,
     resampled_estimate,
@@ -171,7 +172,9 @@ class JudgedAnswers:
     def interval(self) -> Interval | None:
         if not self.metric.interval:
             return None
-        return resampled_estimate(self.aggregate, len(self.labels), self.metric.limits).interval
+        estimate = resampled_estimate(self.aggregate, len(self.labels), self.metric.limits)
+        optimism = 0.0 if self.judgement is None else self.judgement.optimism(self.metric.name)
+        return lowered(estimate, self.metric.limits, optimism).interval
 
 
 def remembered(aggregate: Aggregate) -> Aggregate:
