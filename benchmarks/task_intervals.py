@@ -113,8 +113,8 @@ def sampled(population: Population, n: int, reps: int, asked: Asked) -> dict[str
         found = compared(judged, population.judged(population.rows(drawn, True)), n + population.always)
         tallies[f"{name} {difference:+.3f}, difference"].covers(found.interval, difference)
         exchanged = random.random(n) < 0.5
-        equal = (population.judged(population.rows(drawn, of_b)) for of_b in (exchanged, ~exchanged))
-        p_value = compared(*equal, n + population.always).p_value
+        first, second = (population.judged(population.rows(drawn, of_b)) for of_b in (exchanged, ~exchanged))
+        p_value = compared(first, second, n + population.always).p_value
         tallies[f"{name}, equal models not called different"].add(None if p_value is None else p_value >= 1 - LEVEL)
     return tallies
 

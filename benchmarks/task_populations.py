@@ -38,11 +38,11 @@ class Population:
     def task(self) -> Task:
         return task_named(self.answers.task)
 
-    def rows(self, drawn: Rows, of_b: Rows | bool = False) -> Rows:
+    def rows(self, drawn: Rows, of_b: NDArray[np.bool_] | bool = False) -> Rows:
         """The places of the answers to some inputs, those of B where it is said."""
         of_all = np.r_[drawn, INPUTS + np.arange(self.always)]
         other = np.r_[np.broadcast_to(of_b, len(drawn)), np.zeros(self.always, bool)]
-        return of_all + (INPUTS + self.always) * other
+        return np.asarray(of_all + (INPUTS + self.always) * other, np.int64)
 
     def judged(self, rows: Rows) -> Judgement:
         judgement = self.task.judgement(taken_answers(self.answers, rows))
