@@ -214,7 +214,7 @@ def test_a_metric_that_is_too_high_has_an_interval_that_reaches_further_down():
     assert logit(plain.value - 0.05) - logit(found.interval.low) == pytest.approx(distance)
     assert lowered(plain, SHARE, 1.0).interval.low == 0
     assert lowered(plain, SHARE, 0.0) == plain
-    without = resampled_estimate(aggregate, 20)
+    without = resampled_estimate(of_sums(tagged(20), f1), 20)
     assert lowered(without, SHARE, 0.1) == without
 
 

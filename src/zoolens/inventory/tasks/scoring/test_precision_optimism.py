@@ -9,7 +9,7 @@ from zoolens.base.statistics.resampling import SHARE, lowered, resampled_estimat
 from zoolens.inventory.tasks.scoring.precision_optimism import OF_LARGEST, OF_PLAIN, precision_optimism
 from zoolens.inventory.tasks.scoring.ranked_scores import rank_scores, weighted_areas
 
-LABELS, SHARE, DISTANCE = 20, 0.15, 1.5
+LABELS, HAVING, DISTANCE = 20, 0.15, 1.5
 
 
 @pytest.mark.parametrize("power", [OF_LARGEST, OF_PLAIN])
@@ -48,7 +48,7 @@ def test_where_no_class_is_in_two_inputs_nothing_is_known():
 
 
 def ranked_labels(n, random):
-    present = random.random((n, LABELS)) < SHARE
+    present = random.random((n, LABELS)) < HAVING
     scores = random.normal(size=(n, LABELS)) + DISTANCE * present
     return [rank_scores(scores[:, label], present[:, label]) for label in range(LABELS)], present.sum(axis=0)
 
