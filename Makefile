@@ -6,7 +6,7 @@ DEMO := .venv-demo
 # Tests start hundreds of processes: each would compile zoolens again where Python is told to keep no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check ui ui-check clients test-slow test-ui test-exports fuzz mutants lint docs bench system clean
+.PHONY: demo test check ui ui-check clients test-slow object-server test-ui test-exports fuzz mutants lint docs bench system clean
 
 ## demo: set up a small environment and run the main job on what is built in
 demo: $(DEMO)/.ready
@@ -31,8 +31,15 @@ clients: $(VENV)/.ready
 	PIP_NO_COMPILE=1 $(BIN)/python -m tests.serve_clients
 
 ## test-slow: the suites that take minutes (kill -9, PostgreSQL restarts, all reference models)
-test-slow: $(VENV)/.ready system
+test-slow: $(VENV)/.ready system object-server
 	$(BIN)/python -m pytest -m slow
+
+## object-server: moto's server of S3's protocol, in an environment of its own: it wants an older python-dateutil than we pin
+object-server: .object-server/.ready
+.object-server/.ready:
+	@$(PYTHON) -m venv .object-server && .object-server/bin/pip install -q --disable-pip-version-check \
+	    'moto[s3]==5.2.5' 'flask>=3' 'flask-cors>=5' && touch $@ || \
+	    echo "NO OBJECT SERVER: the tests of bulk facts in an object store will be skipped."
 
 ## test-ui: the explorer in a browser, page by page, as a person uses it
 test-ui: $(VENV)/.ready system

@@ -117,6 +117,10 @@ class StoreError(ZoolensError):
     """The store cannot be opened, is of another version, or lost its server."""
 
 
+class DamagedFile(StoreError):
+    """A file of bulk facts is missing, or is not the one that was registered."""
+
+
 class CodeNotAllowed(ZoolensError):
     """A manifest carries code and the user has not opted in."""
 

@@ -135,7 +135,7 @@ class StoreContract(RunContract, ObservationContract, BulkContract, BrowsingCont
         assert store.table(run_id, "predictions") == pa.concat_tables([some_rows(part) for part in range(4)])
         assert {o.value for o in store.observations(run_id, metric="mine")} == set(range(8))
         assert len(store.observations(run_id, metric="first")) == 1
-        assert len(list(store.bulk_dir.glob("*/*"))) == 4  # the slower threads cleaned up after themselves
+        assert len(store.bulk.place.names()) == 4  # the slower threads cleaned up after themselves
 
     def test_processes_race_for_a_store_that_does_not_exist_yet(self, target: Target) -> None:
         context = multiprocessing.get_context("forkserver")  # which imports what they need once for all of them
@@ -153,7 +153,7 @@ class StoreContract(RunContract, ObservationContract, BulkContract, BrowsingCont
             [run] = store.runs()
             assert store.table(run.id, "predictions") == pa.concat_tables([some_rows(part) for part in range(5)])
             assert [(o.metric, o.value) for o in store.observations(run.id)] == [("top1", 0.5), ("top5", 0.9)]
-            assert len(list(store.bulk_dir.glob("*/*"))) == 5
+            assert len(store.bulk.place.names()) == 5
 
     # --- the schema
 

@@ -16,7 +16,8 @@ from zoolens.base.errors import UnknownName
 from zoolens.base.store import schema
 from zoolens.base.store.bulk import WrittenPart
 from zoolens.base.store.checksums import COLUMN, checksum
-from zoolens.base.store.queries import has_id, load_rows, load_runs, next_attempt, part_name
+from zoolens.base.store.part_rows import part_name
+from zoolens.base.store.queries import has_id, load_rows, load_runs, next_attempt
 from zoolens.base.store.records import (
     DONE,
     DatasetRecord,
@@ -63,9 +64,9 @@ def create_run(
     key = RunKey(model.fingerprint, dataset.fingerprint, stack.fingerprint, attempt)
     row = {"id": key.id, "model": key.model, "dataset": key.dataset, "stack": key.stack, "attempt": attempt}
     row |= {"lock": lock, "resolved": dict(resolved), "created": created, "kind": kind.value}
-    _add(connection, schema.runs, [row])
-    if kind is RunKind.EVALUATION and (known := _lock_run(connection, key.id))["kind"] == RunKind.TRIAL:
-        _change_run(connection, known, kind=kind.value)
+    add_rows(connection, schema.runs, [row])
+    if kind is RunKind.EVALUATION and (known := lock_run(connection, key.id))["kind"] == RunKind.TRIAL:
+        change_run(connection, known, kind=kind.value)
     note_change(connection, key.id)
     return load_runs(connection, has_id(key.id))[0]
 
@@ -76,36 +77,36 @@ def _add_subjects(
     """What a run is about; returns the key of its lock."""
     lock = fingerprint(stack.lock)
     row: dict[str, Any] = {"fingerprint": model.fingerprint, "ref": model.ref, "format": model.format}
-    _add(connection, schema.models, [{**row, "manifest": dict(model.manifest), "created": created}])
+    add_rows(connection, schema.models, [{**row, "manifest": dict(model.manifest), "created": created}])
     row = {"fingerprint": dataset.fingerprint, "name": dataset.name, "size": dataset.size}
-    _add(connection, schema.datasets, [{**row, "details": dict(dataset.details), "created": created}])
+    add_rows(connection, schema.datasets, [{**row, "details": dict(dataset.details), "created": created}])
     row = {"fingerprint": stack.fingerprint, "runtime": stack.runtime, "identity": dict(stack.identity)}
-    _add(connection, schema.stacks, [{**row, "created": created}])
-    _add(connection, schema.locks, [{"fingerprint": lock, "content": dict(stack.lock), "created": created}])
+    add_rows(connection, schema.stacks, [{**row, "created": created}])
+    add_rows(connection, schema.locks, [{"fingerprint": lock, "content": dict(stack.lock), "created": created}])
     names = [
         {"kind": "model", "name": model.ref, "fingerprint": model.fingerprint},
         {"kind": "dataset", "name": dataset.name, "fingerprint": dataset.fingerprint},
     ]
-    _add(connection, schema.aliases, names)
+    add_rows(connection, schema.aliases, names)
     return lock
 
 
 def merge_resolved(connection: Connection, run_id: str, resolved: Mapping[str, Any]) -> None:
     """Add to what only the open session of a run knew; keys given here replace those of the same name."""
-    row = _lock_run(connection, run_id)
-    _change_run(connection, row, resolved={**json.loads(row["resolved"]), **resolved})
+    row = lock_run(connection, run_id)
+    change_run(connection, row, resolved={**json.loads(row["resolved"]), **resolved})
     note_change(connection, run_id)
 
 
-def _change_run(connection: Connection, row: Mapping[str, Any], **values: Any) -> None:
-    """Give columns of a run, whose row `_lock_run` holds, other values, and the row its checksum."""
+def change_run(connection: Connection, row: Mapping[str, Any], **values: Any) -> None:
+    """Give columns of a run, whose row `lock_run` holds, other values, and the row its checksum."""
     changed = {**row, **values}
     signed = {**values, COLUMN: checksum(schema.runs.name, changed)}
     this_run = schema.runs.c.id == row["id"]
     connection.execute(update(schema.runs).where(this_run).values(**signed))
 
 
-def _lock_run(connection: Connection, run_id: str) -> dict[str, Any]:
+def lock_run(connection: Connection, run_id: str) -> dict[str, Any]:
     """Hold the run against other writers until the transaction ends, and return its row, JSON as text."""
     rows = load_rows(connection, schema.runs, schema.runs.c.id == run_id, lock=True)
     if not rows:
@@ -128,10 +129,10 @@ def set_stage(
 ) -> None:
     """Add what a stage found, and say how it ended. A stage that is done stays done, but may get further facts. Two
     processes that end the same stage do so one after the other."""
-    _lock_run(connection, run_id)
+    lock_run(connection, run_id)
     table, facts = schema.stages, schema.observations
     updated = now()
-    _add(connection, facts, [_observation_row(run_id, stage, observation, updated) for observation in observations])
+    add_rows(connection, facts, [_observation_row(run_id, stage, observation, updated) for observation in observations])
     same = (table.c.run_id == run_id, table.c.stage == stage)
     counted = select(func.count()).where(facts.c.run_id == run_id, facts.c.stage == stage)
     values = {"state": state, "error": error, "details": dict(details or {}), "updated": updated}
@@ -143,7 +144,7 @@ def set_stage(
         row[COLUMN] = checksum(table.name, row)
         connection.execute(update(table).where(*same).values(**row))
     else:
-        _add(connection, table, [row])
+        add_rows(connection, table, [row])
     note_change(connection, run_id)
 
 
@@ -170,7 +171,7 @@ def _observation_row(run_id: str, stage: str, observation: Observation, created:
 def register_part(connection: Connection, run_id: str, kind: str, part: int, written: WrittenPart) -> str | None:
     """The name of the file that is registered for a part: this one, or that of a process that was faster."""
     facts = {"name": written.name, "sha256": written.sha256, "rows": written.rows, "bytes": written.bytes}
-    _add(connection, schema.parts, [{"run_id": run_id, "kind": kind, "part": part, **facts, "created": now()}])
+    add_rows(connection, schema.parts, [{"run_id": run_id, "kind": kind, "part": part, **facts, "created": now()}])
     note_change(connection, run_id)
     return part_name(connection, run_id, kind, part)
 
@@ -178,8 +179,8 @@ def register_part(connection: Connection, run_id: str, kind: str, part: int, wri
 # --- rows
 
 
-def _add(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
-    """Insert rows; those whose key exists are ignored."""
+def add_rows(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Insert rows, each with its checksum; those whose key exists are ignored."""
     if not rows:
         return
     if connection.dialect.name == "sqlite":

@@ -7,19 +7,18 @@ the same content was given.
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
-from sqlalchemy import JSON, Connection, Table, insert, select
+from sqlalchemy import Connection, Table, insert, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from zoolens.base.store import schema
-from zoolens.base.store.checksums import COLUMN, checksum
 from zoolens.base.store.queries import in_chunks, load_rows
 from zoolens.base.store.records import Run
+from zoolens.base.store.row_copies import insert_rows
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.base.store.store import Store
 from zoolens.base.store.values import storable_text
@@ -134,30 +133,14 @@ def _aliases(rows: Any, runs: Iterable[Run]) -> list[Row]:
 
 def _copy_parts(store: Store, target: Store, parts: Sequence[Row]) -> None:
     """The files of bulk facts, under the names that they have: their bytes are verified when they are read."""
-    by_run = {(str(row["run_id"]), str(row["kind"])) for row in parts}
-    paths = {
-        (part.run_id, part.kind, part.part): part.path
-        for run_id, kind in sorted(by_run)
-        for part in store.parts(run_id, kind)
-    }
     for row in parts:
-        source = paths[row["run_id"], row["kind"], row["part"]]
-        folder = target.bulk_dir / source.parent.name
-        folder.mkdir(parents=True, exist_ok=True)
+        name = str(row["name"])
+        store.bulk.address(name)  # refuses names that are not of its own
         # A file that is lost is said by whoever reads it.
-        if source.exists():
-            shutil.copyfile(source, folder / source.name)
+        with suppress(FileNotFoundError):
+            target.bulk.place.put(name, store.bulk.place.get(name))
     _insert(target, schema.parts, parts)
 
 
 def _insert(target: Store, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows as `load_rows` gives them, each with its checksum; those that are there already stay."""
-    if not rows:
-        return
-    from sqlalchemy.dialects import sqlite
-
-    texts = [column.name for column in table.c if isinstance(column.type, JSON)]
-    plain = [{**row, **{name: json.loads(row[name]) for name in texts}} for row in rows]
-    signed = [{**row, COLUMN: checksum(table.name, row)} for row in plain]
-    statement = sqlite.insert(table).on_conflict_do_nothing()
-    target._write(lambda connection: connection.execute(statement, signed))
+    target._write(lambda connection: insert_rows(connection, table, rows))

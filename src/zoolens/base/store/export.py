@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from zoolens.base.errors import ZoolensError
+from zoolens.base.errors import StoreError, ZoolensError
 from zoolens.base.paths import replaced_file
 from zoolens.base.store.json_columns import json_value
 from zoolens.base.store.records import Part
@@ -45,7 +45,7 @@ def export(
         parts = _parts(store, runs, kind)
         if parts:
             path = destination.with_name(f"{destination.stem}.{kind}{destination.suffix}")
-            _write_file(path, format, _common_schema(parts), _with_run(store, parts, kind))
+            _write_file(path, format, _common_schema(store, parts), _with_run(store, parts, kind))
             written.append(path)
     return written
 
@@ -74,17 +74,23 @@ def _parts(store: Store, runs: Collection[str] | None, kind: str) -> list[Part]:
     return [part for run_id in runs for part in store.parts(run_id, kind)]
 
 
-def _common_schema(parts: Sequence[Part]) -> pa.Schema:
+def _common_schema(store: Store, parts: Sequence[Part]) -> pa.Schema:
     """What holds the rows of all parts: runs may differ in columns and widths."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        schemas = [pq.read_schema(part.path).remove_metadata() for part in parts]
-    except (OSError, pa.ArrowException):
+        schemas = [_schema(store, part) for part in parts]
+    except (OSError, StoreError, pa.ArrowException):
         # Reading the part itself says which one, and why.
         return pa.schema([("run", pa.string())])
     return pa.unify_schemas([pa.schema([("run", pa.string())]), *schemas], promote_options="permissive")
+
+
+def _schema(store: Store, part: Part) -> pa.Schema:
+    import pyarrow.parquet as pq
+
+    with store.bulk.place.open(part.name) as file:
+        return pq.read_schema(file).remove_metadata()
 
 
 def _with_run(store: Store, parts: Sequence[Part], kind: str) -> Iterator[pa.Table]:

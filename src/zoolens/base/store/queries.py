@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
@@ -24,7 +23,6 @@ from zoolens.base.store.records import (
     DatasetRecord,
     ModelRecord,
     Observation,
-    Part,
     Provenance,
     Run,
     RunKey,
@@ -33,7 +31,7 @@ from zoolens.base.store.records import (
     StageState,
     stage_words,
 )
-from zoolens.base.store.schema import aliases, datasets, locks, models, observations, parts, runs, stacks, stages
+from zoolens.base.store.schema import aliases, datasets, locks, models, observations, runs, stacks, stages
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -364,29 +362,6 @@ def _subjects(connection: Connection) -> dict[str, dict[str, Any]]:
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
-
-
-def part_name(connection: Connection, run_id: str, kind: str, part: int) -> str | None:
-    """The file that is registered for a part; None if there is no such part."""
-    same = (parts.c.run_id == run_id, parts.c.kind == kind, parts.c.part == part)
-    return connection.execute(select(parts.c.name).where(*same)).scalar()
-
-
-def load_parts(connection: Connection, run_id: str, kind: str, locate: Callable[[str], Path]) -> list[Part]:
-    rows = load_rows(connection, parts, parts.c.run_id == run_id, parts.c.kind == kind)
-    return [
-        Part(
-            run_id=row["run_id"],
-            kind=row["kind"],
-            part=row["part"],
-            rows=row["rows"],
-            bytes=row["bytes"],
-            sha256=row["sha256"],
-            path=locate(row["name"]),
-            created=row["created"],
-        )
-        for row in sorted(rows, key=lambda row: row["part"])
-    ]
 
 
 def in_chunks(ids: Iterable[T], most: int = _CHUNK) -> Iterator[list[T]]:

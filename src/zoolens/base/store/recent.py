@@ -7,6 +7,7 @@ runs is not among them.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import Connection, select, update
@@ -25,6 +26,17 @@ def remember_run(connection: Connection, run_id: str) -> None:
         connection.execute(about.insert().values(key=_KEY, value=json.dumps(ids)))
     else:
         connection.execute(update(about).where(about.c.key == _KEY).values(value=json.dumps(ids)))
+
+
+def remember_older_runs(connection: Connection, older: Sequence[str]) -> None:
+    """Put runs, newest first, behind those that were met here."""
+    known = connection.execute(select(about.c.value).where(about.c.key == _KEY).with_for_update()).scalar()
+    there = set(connection.execute(select(runs.c.id).where(runs.c.id.in_(older))).scalars())
+    ids = list(dict.fromkeys([*_ids(known), *(run_id for run_id in older if run_id in there)]))[:KEPT]
+    if known is not None:
+        connection.execute(update(about).where(about.c.key == _KEY).values(value=json.dumps(ids)))
+    elif ids:
+        connection.execute(about.insert().values(key=_KEY, value=json.dumps(ids)))
 
 
 def recent_runs(connection: Connection) -> list[str]:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base.store.json_columns import as_plain
@@ -263,7 +262,7 @@ def stage_words(done: bool, error: str | None) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """One Parquet file of bulk facts, as registered. `path` is where it lies on this machine."""
+    """One Parquet file of bulk facts, as registered. `address`: where it lies, a path or the URL of an object."""
 
     run_id: str
     kind: str
@@ -271,7 +270,8 @@ class Part:
     rows: int
     bytes: int
     sha256: str
-    path: Path
+    name: str  # below the place of bulk facts
+    address: str
     created: datetime
 
     def __str__(self) -> str:

@@ -33,6 +33,10 @@ _TRANSIENT_SQLSTATES: Final = ("08", "57P01", "57P02", "57P03", "53300", "40001"
 _LASTING: Final = ("authentication failed", "does not exist", "no password supplied", "pg_hba.conf", "resolve host")
 
 
+class Unavailable(Exception):
+    """A place that cannot be used at the moment; trying again may help."""
+
+
 def patience() -> float:
     """Seconds to keep trying, from ZOOLENS_STORE_PATIENCE."""
     text = os.environ.get(PATIENCE_VARIABLE)
@@ -52,7 +56,7 @@ def patience() -> float:
 
 def is_transient(error: Exception) -> bool:
     """Whether trying again may help."""
-    if isinstance(error, PoolTimeout):
+    if isinstance(error, PoolTimeout | Unavailable):
         return True
     if not isinstance(error, DBAPIError):
         return False
@@ -86,7 +90,7 @@ def with_patience(action: Callable[[], T], store: str, seconds: float) -> T:
         except UnicodeDecodeError as error:
             # SQLite keeps any bytes in a column of text.
             raise damaged(store, f"a text in it is not UTF-8 ({error.reason})") from error
-        except (DBAPIError, PoolTimeout) as error:
+        except (DBAPIError, PoolTimeout, Unavailable) as error:
             left = deadline - time.monotonic()
             if not is_transient(error):
                 raise _explained(error, store) from error

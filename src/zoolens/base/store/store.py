@@ -15,12 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
-from zoolens.base.errors import MissingDependency, StoreError, UnknownName
+from zoolens.base.errors import MissingDependency
 from zoolens.base.store import commands, queries, schema, studies
-from zoolens.base.store.bulk import Bulk
-from zoolens.base.store.database import Database
+from zoolens.base.store.bulk_store import BulkStore
 from zoolens.base.store.figures import StoredFigure, load_figures
 from zoolens.base.store.queries import RunFilter
 from zoolens.base.store.recent import remember_run
@@ -32,7 +31,6 @@ from zoolens.base.store.records import (
     DatasetRecord,
     ModelRecord,
     Observation,
-    Part,
     Run,
     RunKey,
     RunKind,
@@ -40,29 +38,29 @@ from zoolens.base.store.records import (
     StageState,
 )
 from zoolens.base.store.retry import damaged
-from zoolens.base.store.run_names import named_run, require_kind, require_run
+from zoolens.base.store.run_names import named_run, require_kind
 from zoolens.base.store.state import NEWEST, Newest
 from zoolens.base.store.studies import StudyRecord, TrialRecord
-from zoolens.base.store.target import Target, refuse_missing, resolve
+from zoolens.base.store.target import refuse_missing, resolve
 from zoolens.base.store.values import storable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ORPHAN_AGE: Final = 3600.0  # seconds; no writer takes that long between renaming and registering a part
 RUNS_AT_ONCE: Final = 1_000  # whose rows are in memory together
 CHANGES_AGAIN: Final = 1_000  # changes that are told once more where they may become visible in another order
 
 
-def open_store(target: str | Path | None = None, *, must_exist: bool = False) -> Store:
+def open_store(target: str | Path | None = None, *, must_exist: bool = False, bulk: str | None = None) -> Store:
     """Open a store, making or migrating it where needed.
 
     None: $ZOOLENS_STORE, else the user's own; a path: an SQLite file; postgresql://…: PostgreSQL. `must_exist`: for
     those who only read: a file that is named, also by $ZOOLENS_STORE, and is not there is an error, not a new store.
+    `bulk`: where a PostgreSQL store keeps its bulk facts, instead of $ZOOLENS_BULK: a folder, or s3://bucket/prefix.
     """
     if must_exist:
         refuse_missing(target)
-    return Store(resolve(target))
+    return Store(resolve(target, bulk))
 
 
 @contextmanager
@@ -75,19 +73,11 @@ def borrowed_store(store: Store | str | Path | None, *, must_exist: bool = False
         yield opened
 
 
-class Store(Database):
+class Store(BulkStore):
     """See the module's docstring; get one from `open_store`, and close it or use it as a context manager."""
-
-    def __init__(self, target: Target) -> None:
-        super().__init__(target)
-        self._bulk = Bulk(target.bulk_root(self.id))
 
     def __repr__(self) -> str:
         return f"<Store {self.name}>"
-
-    @property
-    def bulk_dir(self) -> Path:
-        return self._bulk.root
 
     # --- runs
 
@@ -313,81 +303,3 @@ class Store(Database):
     def studies_with_trials(self) -> list[str]:
         """Names of the studies that have a trial."""
         return self.read(studies.names_with_trials)
-
-    # --- bulk facts
-
-    def add_part(self, run_id: str, kind: str, part: int, table: pa.Table) -> bool:
-        """Store one part of a run's bulk facts. A part that is there already stays as it is, and False is returned:
-        who cuts parts by time must then look at `parts` again, since the stored one may have other rows."""
-        if self.read(lambda connection: queries.part_name(connection, run_id, kind, part)) is not None:
-            return False
-        self.read(lambda connection: require_run(connection, run_id))
-        # The file first, then its row: a crash in between leaves a file that `sweep` removes, never a row without a
-        # file.
-        written = self._bulk.write(run_id, kind, part, table)
-
-        def register(connection: Connection) -> str | None:
-            name = commands.register_part(connection, run_id, kind, part, written)
-            # From here `sweep` waits for us; before, a process asleep for an hour may have lost its file to it.
-            if not self._bulk.path(written.name).exists():
-                raise StoreError(f"The file {written.name} was swept before it was registered.", hint="Run again.")
-            return name
-
-        registered = self._write(register)
-        if registered != written.name:  # another process was faster
-            self._bulk.discard(written.name)
-        return registered == written.name
-
-    def parts(self, run_id: str, kind: str) -> list[Part]:
-        """The parts that are there, by number. Numbers may be missing where a run was interrupted."""
-        return self.read(lambda connection: queries.load_parts(connection, run_id, kind, self._bulk.path))
-
-    def last_part(self, run_id: str, kind: str) -> int | None:
-        """The largest number of a part that is there. It takes the same time however many there are."""
-        query = select(func.max(schema.parts.c.part)).where(
-            schema.parts.c.run_id == run_id, schema.parts.c.kind == kind
-        )
-        number: int | None = self.read(lambda connection: connection.execute(query).scalar())
-        return number
-
-    def kinds(self, run_id: str) -> list[str]:
-        """The kinds of bulk facts that a run has parts of."""
-        query = select(schema.parts.c.kind).where(schema.parts.c.run_id == run_id).distinct()
-        return sorted(str(row.kind) for row in self.read(lambda connection: connection.execute(query).all()))
-
-    def part_table(self, part: Part) -> pa.Table:
-        """The rows of one part, verified."""
-        return self._bulk.read(part)
-
-    def verify_part(self, part: Part) -> None:
-        """Raises a StoreError where the file of a part is missing or is not the one that was registered."""
-        self._bulk.content(part)
-
-    def iter_tables(self, run_id: str, kind: str) -> Iterator[pa.Table]:
-        """The parts one after the other, each verified; a damaged one is a StoreError that names it."""
-        for part in self.parts(run_id, kind):
-            yield self._bulk.read(part)
-
-    def table(self, run_id: str, kind: str) -> pa.Table:
-        """All parts in one table. `run_id`: as `run` takes it."""
-        import pyarrow as pa
-
-        tables = list(self.iter_tables(run_id, kind))
-        if not tables:
-            full_id = self.run(run_id).id
-            if full_id != run_id:
-                return self.table(full_id, kind)
-            raise UnknownName("kind of bulk facts", kind, self.kinds(run_id))
-        return pa.concat_tables(tables, promote_options="permissive")
-
-    def sweep(self, older_than: float = ORPHAN_AGE) -> list[Path]:
-        """Removes files left behind by crashes that are older than this many seconds, and returns their paths."""
-
-        def clean(connection: Connection) -> list[Path]:
-            if self._engine.dialect.name == "postgresql":
-                # Nobody may register a part between the list of names and the removal of files.
-                connection.exec_driver_sql("LOCK TABLE parts IN SHARE ROW EXCLUSIVE MODE")
-            names = {row.name for row in connection.execute(select(schema.parts.c.name))}
-            return self._bulk.sweep(names, older_than)
-
-        return self._write(clean)

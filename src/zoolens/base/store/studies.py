@@ -57,7 +57,7 @@ def add_study(connection: Connection, study: StudyRecord, now: datetime) -> bool
     if load_studies(connection, study.name).get(stored.name) == stored:
         return False
     content = {"frameworks": list(study.frameworks), "details": dict(study.details), "removed": study.removed}
-    _insert(connection, studies, {"name": study.name, **content, "created": now})
+    insert_row(connection, studies, {"name": study.name, **content, "created": now})
     return True
 
 
@@ -74,7 +74,7 @@ def load_studies(connection: Connection, name: str | None = None) -> dict[str, S
 
 def add_trial(connection: Connection, trial: TrialRecord, now: datetime) -> bool:
     """Whether there was anything new to say."""
-    known = _rows_of_trials(connection, trial.study, trial.name)
+    known = rows_of_trials(connection, trial.study, trial.name)
     if known and _trial(*known[-1]) == _stored(trial):
         return False
     content = {
@@ -83,16 +83,16 @@ def add_trial(connection: Connection, trial: TrialRecord, now: datetime) -> bool
         "details": dict(trial.details),
     }
     about = {"study": trial.study, "name": trial.name, **content, "sides": len(trial.sides), "created": now}
-    number = _insert(connection, trials, about)
+    number = insert_row(connection, trials, about)
     for place, side in enumerate(trial.sides):
         row = {"trial": number, "place": place, "framework": side.framework, "run_id": side.run, "error": side.error}
-        _insert(connection, trial_sides, row)
+        insert_row(connection, trial_sides, row)
     return True
 
 
 def load_trials(connection: Connection, study: str) -> list[TrialRecord]:
     """The last word on each trial of a study, in the order in which the trials were first added."""
-    records = (_trial(row, sides) for row, sides in _rows_of_trials(connection, study))
+    records = (_trial(row, sides) for row, sides in rows_of_trials(connection, study))
     return list({trial.name: trial for trial in records}.values())
 
 
@@ -104,7 +104,7 @@ def names_with_trials(connection: Connection) -> list[str]:
 _Row = Mapping[str, Any]
 
 
-def _rows_of_trials(connection: Connection, study: str, name: str | None = None) -> list[tuple[_Row, list[_Row]]]:
+def rows_of_trials(connection: Connection, study: str, name: str | None = None) -> list[tuple[_Row, list[_Row]]]:
     """The rows about the trials of a study, oldest first, each with the rows of its sides in their order."""
     wanted = [trials.c.study == storable_text(study)]
     if name is not None:
@@ -149,7 +149,7 @@ def _stored(trial: TrialRecord) -> TrialRecord:
     )
 
 
-def _insert(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
+def insert_row(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
     """Insert a row with its checksum; its primary key, or the first column of it."""
     signed = {**row, checksums.COLUMN: checksums.checksum(table.name, row)}
     return int(connection.execute(insert(table).values(**signed)).inserted_primary_key[0])  # type: ignore[index]

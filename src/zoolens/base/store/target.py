@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from zoolens.base.errors import StoreError
 from zoolens.base.paths import data_dir
+from zoolens.base.store.bulk_folder import BulkFolder
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
+
+    from zoolens.base.store.bulk_place import BulkPlace
 
 STORE_VARIABLE: Final = "ZOOLENS_STORE"
 BULK_VARIABLE: Final = "ZOOLENS_BULK"
@@ -23,6 +26,7 @@ class Target:
 
     path: Path | None
     url: URL | None = None
+    bulk: str | None = None  # a folder or the URL of an object store, instead of $ZOOLENS_BULK
 
     @property
     def name(self) -> str:
@@ -31,19 +35,48 @@ class Target:
             return str(self.path)
         return self.url.set(drivername="postgresql").render_as_string(hide_password=True)
 
-    def bulk_root(self, store_id: str) -> Path:
-        """`x.sqlite` keeps its files in `x.bulk`. A server's lie on this machine or a share, one folder a database;
-        the folder is named by the id that the database carries, since one server may be reached by several URLs."""
+    def bulk_place(self, store_id: str, patience: float) -> BulkPlace:
+        """`x.sqlite` keeps its files in `x.bulk`. A server's lie in an object store, on a share or on this machine, one
+        folder a database; it is named by the id that the database carries, since one server may be reached by several
+        URLs."""
+        shared = self._shared_bulk
+        if shared is not None and "://" in shared:
+            # Not above: it imports SQLAlchemy, which takes half a second, and names of stores are resolved without it.
+            from zoolens.base.store.bulk_objects import bulk_objects
+
+            return bulk_objects(shared, store_id, patience)
+        return BulkFolder(self.local_dir(store_id))
+
+    def local_dir(self, store_id: str) -> Path:
+        """The folder of a store for files that are no facts, such as journals: that of its bulk facts, unless they are
+        in an object store, where no file can be appended to."""
         if self.path is not None:
             stem = self.path.stem if self.path.suffix == ".sqlite" else self.path.name
             return self.path.with_name(f"{stem}.bulk")
-        shared = os.environ.get(BULK_VARIABLE)
-        return (Path(shared) if shared else data_dir() / "bulk") / store_id
+        shared = self._shared_bulk
+        return (Path(shared) if shared and "://" not in shared else data_dir() / "bulk") / store_id
+
+    @property
+    def _shared_bulk(self) -> str | None:
+        """An SQLite store keeps its files beside itself, wherever others keep theirs."""
+        return None if self.path is not None else self.bulk or os.environ.get(BULK_VARIABLE) or None
 
 
-def resolve(target: str | Path | None) -> Target:
+def resolve(target: str | Path | None, bulk: str | None = None) -> Target:
     """Resolves a target. None: $ZOOLENS_STORE, else the user's own store; a path: SQLite; postgresql://…:
-    PostgreSQL."""
+    PostgreSQL. `bulk`: where the bulk facts of a PostgreSQL store lie, instead of $ZOOLENS_BULK."""
+    found = _resolve(target)
+    if bulk is None:
+        return found
+    if found.path is not None:
+        raise StoreError(
+            f"The SQLite store {found.name} keeps its bulk facts in the folder beside it, and nowhere else.",
+            hint="Name a place for bulk facts with a PostgreSQL store only.",
+        )
+    return replace(found, bulk=bulk)
+
+
+def _resolve(target: str | Path | None) -> Target:
     chosen = target if target is not None else os.environ.get(STORE_VARIABLE) or data_dir() / "store.sqlite"
     chosen = chosen.strip() if isinstance(chosen, str) else chosen
     if isinstance(chosen, Path) or "://" not in chosen:

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import math
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -80,7 +81,7 @@ def test_an_empty_store_exports_an_empty_table(tmp_path):
 
 def test_a_damaged_part_is_named_and_leaves_no_file(store, tmp_path):
     [part] = store.parts(store.run("last").id, "predictions")
-    part.path.write_bytes(b"broken")
+    Path(part.address).write_bytes(b"broken")
     with pytest.raises(StoreError, match=f"part 0 of predictions of run {part.run_id}"):
         export(store, tmp_path / "out.csv", "csv", kinds=["predictions"])
     assert {path.name for path in tmp_path.glob("*out*")} == {"out.csv"}

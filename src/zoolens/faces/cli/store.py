@@ -13,7 +13,7 @@ from zoolens.faces.cli.stores import store_option
 
 @click.group(name="store")
 def command() -> None:
-    """Check the store that holds what was measured."""
+    """Check and tidy the store that holds what was measured."""
 
 
 @command.command()
@@ -43,3 +43,25 @@ def check(store: str | None, as_json: bool) -> None:
     if checked.damage:
         click.echo("Restore the store from a backup, or measure again what is damaged with --fresh.", err=True)
         sys.exit(1)
+
+
+@command.command()
+@store_option("reads")
+@json_option
+def sweep(store: str | None, as_json: bool) -> None:
+    """Remove files of bulk facts that a killed process left behind an hour ago or earlier. No fact refers to them.
+
+    A folder is also swept when an evaluation begins; an object store only here, since listing it costs requests.
+    """
+    from zoolens.base.present.terminal import echo_json
+    from zoolens.base.store.store import open_store
+
+    with open_store(store) as opened:
+        removed = opened.sweep()
+        place = opened.bulk.place.name
+    if as_json:
+        echo_json({"bulk": place, "removed": removed})
+        return
+    for address in removed:
+        click.echo(address)
+    echo_prose(f"{place}: {len(removed):,} files removed.")

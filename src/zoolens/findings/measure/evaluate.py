@@ -93,7 +93,7 @@ def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterato
         raise ZoolensError(
             "No dataset given.", hint="Add --data; only timing (--no-accuracy, without --limit or --seed) needs none."
         )
-    store.sweep()
+    store.sweep_folder()
     entries, executor = find_all(plan.models), current_executor(each_kind=True)
     if executor.elsewhere:
         yield from _carry_out_elsewhere(executor, entries, plan, store, progress)

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 def carry_out(plan: TracePlan, store: Store, progress: Progress) -> Iterator[Outcome]:
     """One outcome for each way of running the model, as soon as it is stored."""
     _check(plan)
-    store.sweep()
+    store.sweep_folder()
     with closing(open_data(plan.data, plan.limit, plan.seed)) as dataset:
         for entry in find_all([plan.model]):
             jobs, skipped = plan_jobs([entry], plan.wanted, progress)

@@ -114,7 +114,7 @@ def _running_on(backend: Backend) -> AbstractContextManager[None]:
 
 
 def journal_path(store: Store, study: str) -> Path:
-    return store.bulk_dir / "journals" / f"{study}.jsonl"
+    return store.local_dir / "journals" / f"{study}.jsonl"
 
 
 class Trials:

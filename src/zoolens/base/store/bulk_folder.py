@@ -1,0 +1,89 @@
+"""Bulk facts in a folder: beside an SQLite file, in the user's data folder, or on a file system that machines share."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from zoolens.base.errors import StoreError
+
+
+class BulkFolder:
+    """See `bulk_place.BulkPlace`. The folder is made when the first file is written."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def name(self) -> str:
+        return str(self.root)
+
+    def address(self, name: str) -> str:
+        return str(self.root / name)
+
+    def put(self, name: str, content: bytes | memoryview) -> None:
+        path = self.root / name
+        try:
+            self._put(path, content)
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be written: {error.strerror or error}.", hint="Is there room on the disk?"
+            ) from error
+
+    def _put(self, path: Path, content: bytes | memoryview) -> None:
+        temporary = path.with_name(path.name + ".tmp")
+        fresh = not path.parent.exists()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            # Written beside its place and renamed: readers see the whole file or none, also after a crash.
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                # Before its row is committed: after a power failure no row may name a file that is not there.
+                os.fsync(file.fileno())
+            temporary.rename(path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+        # The name of a file is part of its folder, which reaches the disk by an fsync of its own.
+        _sync_folder(path.parent)
+        if fresh:
+            _sync_folder(self.root)
+
+    def get(self, name: str) -> bytes:
+        return (self.root / name).read_bytes()
+
+    def open(self, name: str) -> IO[bytes]:
+        return (self.root / name).open("rb")
+
+    def has(self, name: str) -> bool:
+        return (self.root / name).exists()
+
+    def remove(self, name: str) -> None:
+        with suppress(OSError):
+            (self.root / name).unlink()
+
+    def names(self, older_than: float | None = None) -> list[str]:
+        limit = None if older_than is None else time.time() - older_than
+        found = []
+        for path in sorted(self.root.glob("*/*")):
+            # Another process may have removed it in the meantime.
+            with suppress(OSError):
+                if limit is None or path.stat().st_mtime <= limit:
+                    found.append(path.relative_to(self.root).as_posix())
+        return found
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last. Windows has no such thing, and needs none."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,43 @@
+"""Rows of parts: which files of bulk facts are registered. Every function takes an open connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from sqlalchemy import Connection, select
+
+from zoolens.base.store.queries import in_chunks, load_rows
+from zoolens.base.store.records import Part
+from zoolens.base.store.schema import parts
+
+
+def part_name(connection: Connection, run_id: str, kind: str, part: int) -> str | None:
+    """The file that is registered for a part; None if there is no such part."""
+    same = (parts.c.run_id == run_id, parts.c.kind == kind, parts.c.part == part)
+    return connection.execute(select(parts.c.name).where(*same)).scalar()
+
+
+def unregistered(connection: Connection, names: Collection[str]) -> list[str]:
+    """Those of the names of files that no part has."""
+    known: set[str] = set()
+    for some in in_chunks(names):
+        known.update(connection.execute(select(parts.c.name).where(parts.c.name.in_(some))).scalars())
+    return [name for name in names if name not in known]
+
+
+def load_parts(connection: Connection, run_id: str, kind: str, locate: Callable[[str], str]) -> list[Part]:
+    rows = load_rows(connection, parts, parts.c.run_id == run_id, parts.c.kind == kind)
+    return [
+        Part(
+            run_id=row["run_id"],
+            kind=row["kind"],
+            part=row["part"],
+            rows=row["rows"],
+            bytes=row["bytes"],
+            sha256=row["sha256"],
+            name=row["name"],
+            address=locate(row["name"]),
+            created=row["created"],
+        )
+        for row in sorted(rows, key=lambda row: row["part"])
+    ]
