@@ -101,7 +101,7 @@ class BulkObjects:
         return cast("IO[bytes]", self._try(lambda: self._files.open_input_file(f"{self.root}/{name}")))
 
     def has(self, name: str) -> bool:
-        return self._info(f"{self.root}/{name}").is_file
+        return bool(self._info(f"{self.root}/{name}").is_file)
 
     def remove(self, name: str) -> None:
         # It is litter that the next sweep removes: no reason to stop anybody's work.
