@@ -58,7 +58,8 @@ def _bi_gru(assets: Path, folder: Path) -> Path:
     return _manifest(
         folder, "bi-gru", assets / _TEXT / "nn_sentiment.onnx", "onnx", "MIT",
         {"shape": [None, 100], "dtype": "int64",
-         "tokenizer": {"max_length": 100, "pad_id": 0, "vocabulary": 30_000, "special_tokens": False}},
+         "tokenizer": {"max_length": 100, "padding_side": "left", "pad_id": 0, "vocabulary": 30_000,
+                       "special_tokens": False}},
         {"scores": "probabilities", "postprocess": [{"op": "select", "indices": [0, 2]}],  # neutral is left out
          "labels": ["detractor", "promoter"]},
     )  # fmt: skip

@@ -215,15 +215,20 @@ def test_fewer_numbers_of_classes_than_outputs_are_told(tmp_path, store):
 
 @pytest.mark.slow
 def test_real_models_are_as_right_as_others_measured_them(tmp_path, store, assets):
-    """The figures were measured independently of zoolens, with other code."""
+    """The figures were measured independently of zoolens, with other code. Those of bi-gru-right rest on zeros behind
+    the texts; those of bi-gru on zeros before them, as 15 lines with onnxruntime, re and numpy give them: ids of
+    re.findall(r"[A-Za-z0-9_']+|[,.?;\\-()]", text.lower()), the first 100, and promoter > detractor."""
     pytest.importorskip("ai_edge_litert")
     from scipy.stats import spearmanr
 
     zoo = {path.stem: path for path in write_zoo(assets, tmp_path / "zoo")}
+    zoo["bi-gru-right"] = zoo["bi-gru"].with_name("bi-gru-right.yaml")
+    zoo["bi-gru-right"].write_text(zoo["bi-gru"].read_text().replace("padding_side: left", "padding_side: right"))
     data = assets / "tasks" / "text" / "data"
     for model, name, expected in (
         ("word-average", "tweets", 0.7748), ("word-average", "amazon", 0.7104), ("word-average", "imdb400", 0.73),
-        ("bi-gru", "tweets", 0.6398), ("bi-gru", "amazon", 0.6116), ("bi-gru", "imdb400", 0.7325),
+        ("bi-gru-right", "tweets", 0.6398), ("bi-gru-right", "amazon", 0.6116), ("bi-gru-right", "imdb400", 0.7325),
+        ("bi-gru", "tweets", 1397 / 1674), ("bi-gru", "amazon", 1504 / 1882), ("bi-gru", "imdb400", 0.735),
     ):  # fmt: skip
         runtime = "litert" if model == "word-average" else "onnxruntime"
         outcome = evaluated(zoo[model], data / f"sentiment_{name}.tsv", store, runtimes=[runtime])
