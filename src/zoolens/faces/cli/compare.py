@@ -99,6 +99,7 @@ def print_report(report: Report, shown: int) -> None:
     for change in report.vectors:
         _print_contested(console, change, shown)
     _print_environment(console, report)
+    _print_shares(console, report)
     if report.cause:
         console.print(f"\n[bold]Likely cause:[/] {plain(report.cause)}")
     if report.parts_by_stack:
@@ -223,3 +224,12 @@ def _print_environment(console: Any, report: Report) -> None:
     for item in report.environment:
         a, b = (clean(side, _LONGEST) for side in (item.a, item.b))
         console.print(f"  {'!' if item.telling else ' '} {plain(f'{item.what}: {a} → {b}')}")
+
+
+def _print_shares(console: Any, report: Report) -> None:
+    from zoolens.findings.comparisons.machine_share import share_words
+
+    if report.shares:
+        console.print("\n[bold]Machine and software[/]")
+    for share in report.shares:
+        console.print(f"  {plain(share_words(share))}")

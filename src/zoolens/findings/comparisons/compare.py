@@ -24,6 +24,7 @@ from zoolens.base.store.store import Store, borrowed_store
 from zoolens.base.verdicts import Gap, Tally, Verdict
 from zoolens.findings.comparisons.behaviour import Accuracy, pair_answers
 from zoolens.findings.comparisons.compatibility import places_by_name
+from zoolens.findings.comparisons.machine_share import MachineShare, machine_shares
 from zoolens.findings.comparisons.model_difference import manifest_lines, model_cause
 from zoolens.findings.comparisons.outcomes import agreement_verdict
 from zoolens.findings.comparisons.runs import choose_pair
@@ -132,6 +133,7 @@ class Report(Result):
     only_b: tuple[Observation, ...] = ()
     uncompared: tuple[str, ...] = ()
     temperature: Temperature | None = None  # between classifiers that differ by this alone
+    shares: tuple[MachineShare, ...] = ()  # of the machine and the software, where both differ
 
     def frame(self) -> Any:
         """Returns a pandas DataFrame with a row for each figure that both runs have."""
@@ -214,6 +216,7 @@ def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Re
         only_b=_unpaired(theirs, ours, pair_scope(a.id)),
         uncompared=_uncompared(*sides, classes=answers is not None) if sides else (),
         temperature=fitted_temperature(*sides) if classifying else None,
+        shares=machine_shares(store, a, b),
     )
     named = "" if report.temperature is None else report.temperature.words
     if not report.differs:

@@ -12,6 +12,7 @@ from zoolens.base.present.tables import Column, Table
 from zoolens.base.store.scopes import Dimension, is_of_part, parse_scope
 from zoolens.findings.comparisons.behaviour import unknown_first
 from zoolens.findings.comparisons.compare import AnswerComparison, FigurePair, Report, verdict_of_report
+from zoolens.findings.comparisons.machine_share import share_words
 from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart
 from zoolens.findings.comparisons.vector_changes import VectorChange
 from zoolens.findings.comparisons.wording import agreement_words, metric_words
@@ -143,6 +144,8 @@ def _sections(report: Report) -> Iterator[Section]:
     if report.environment:
         items = tuple(f"{item.what}: {item.a} → {item.b}" for item in report.environment)
         yield Section("Environment", items=items)
+    if report.shares:
+        yield Section("Machine and software", items=tuple(map(share_words, report.shares)))
 
 
 def figures_table(report: Report) -> Table:
