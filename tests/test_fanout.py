@@ -11,11 +11,14 @@ from zoolens.base import plugins
 from zoolens.base.engine.executors.current_executor import running_on
 from zoolens.base.engine.executors.local import Local
 from zoolens.base.engine.machine import gpu_names
-from zoolens.base.errors import ConstraintError, UnknownName
+from zoolens.base.errors import ConstraintError, UnknownName, ZoolensError
+from zoolens.base.progress import Silent
 from zoolens.base.store.store import open_store
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.structures import export_pool, fanout
 from zoolens.findings.graph.structures.structure import structure_of
+from zoolens.findings.index.opener import build_index
+from zoolens.findings.tracing.recorder import recording
 from zoolens.inventory import catalog
 from zoolens.training.crosstrain.training import fanout as training_fanout
 from zoolens.training.crosstrain.training.job import Job
@@ -66,6 +69,30 @@ def test_an_evaluation_elsewhere_finds_the_same_and_goes_on_where_it_was(tmp_pat
         assert [outcome.measured for outcome in again] == [()] * len(first)
 
 
+class Shown(Silent):
+    """Progress that keeps the names of stages and how far each came."""
+
+    def __init__(self):
+        self.stages = []
+
+    def begin(self, title, stage, total, unit=""):
+        self.stages.append([title, stage, total, 0])
+
+    def advance(self, steps):
+        self.stages[-1][3] += steps
+
+
+def test_the_stages_of_an_evaluation_elsewhere_are_shown_here(tmp_path):
+    pytest.importorskip("onnxruntime")
+    progress = Shown()
+    options = {"limit": 20, "runtimes": ["onnxruntime"], "cold": False, "batches": ()}
+    with running_on(Pretended()):
+        zoolens.evaluate("demo:mlp-small", "demo", store=tmp_path / "store.sqlite", progress=progress, **options)
+    assert progress.stages[0][:3] == ["on local", "evaluating", 1]
+    assert ["predictions", 20, 20] in [stage[1:] for stage in progress.stages]
+    assert all("mlp-small" in title for title, *_ in progress.stages[1:])
+
+
 def test_a_fresh_attempt_elsewhere_is_numbered_by_the_store_that_asked(tmp_path):
     """Also where the same content was measured under another name, of which the node is told nothing."""
     pytest.importorskip("onnxruntime")
@@ -110,6 +137,69 @@ def test_structures_read_elsewhere_are_the_same(tmp_path):
         (one.ref, one.run, one.packed, one.error) for one in ours
     ]
     assert any(one.packed for one in theirs)
+
+
+class Counted(Pretended):
+    """Keeps the names of the functions that it runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.functions = []
+
+    def submit_telling(self, function, job, tell, **needs):
+        self.functions.append(function.rpartition(":")[2])
+        return super().submit_telling(function, job, tell, **needs)
+
+
+def test_an_index_is_built_from_structures_that_were_read_elsewhere(tmp_path):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    options = {"limit": 20, "runtimes": ["onnxruntime"], "cold": False, "batches": ()}
+    with open_store(tmp_path / "store.sqlite") as store, running_on(executor := Counted()):
+        zoolens.evaluate(["demo:lenet-narrow"], "demo", store=store, trust=True, **options)
+        (row,) = build_index(store, refresh=True).rows
+    assert executor.functions == ["evaluate_here", "export_here"]
+    assert row.figures["flops"].value > 0
+
+
+def described(trace):
+    """Everything of a trace that is no time: which run, which levels, which layers, what is missing."""
+    resolved = {name: value for name, value in trace.run.resolved.items() if name != "details"}
+    layers = [(layer.name, layer.kind, layer.nodes) for layer in trace.layers]
+    stages = dict(trace.run.stages)
+    return trace.run.id, trace.run.ref, trace.batch, trace.inputs, resolved, layers, stages, dict(trace.missing)
+
+
+@pytest.mark.slow  # six traces
+def test_a_trace_elsewhere_is_the_same_and_goes_on_where_it_was(tmp_path):
+    pytest.importorskip("onnxruntime")
+    options = {"runtimes": "onnxruntime", "repeats": 2, "seconds": 0.1, "trust": True}
+    with open_store(tmp_path / "here.sqlite") as here, open_store(tmp_path / "there.sqlite") as there:
+        ours = zoolens.trace("demo:mlp-small", store=here, **options)
+        with running_on(Pretended()):
+            (model,) = zoolens.trace("demo:mlp-small", store=there, level="model", **options)
+            progress = Shown()
+            theirs = zoolens.trace("demo:mlp-small", store=there, progress=progress, **options)
+            (again,) = zoolens.trace("demo:mlp-small", store=there, fresh=True, **options)
+            with recording("app", store=there) as record:
+                (inside,) = zoolens.trace("demo:mlp-small", store=there, level="model", **options)
+        assert [described(trace) for trace in theirs] == [described(trace) for trace in ours]
+        assert ours[0].layers
+        # The level that was there is not traced again.
+        assert theirs[0].model == model.model
+        assert [stage for _, stage, *_ in progress.stages] == ["tracing", "layer"]
+        assert [trace.run.key.attempt for trace in (*theirs, again, inside)] == [0, 1, 2]
+        assert "predict" in record.table().column("name").to_pylist()
+
+
+def test_what_cannot_be_traced_elsewhere_is_said_as_it_is_here(tmp_path):
+    said = []
+    for executor in (Local(), Pretended()):
+        for asked in ({"runtimes": "no-such-runtime"}, {"data": str(tmp_path / "absent.npz")}):
+            with running_on(executor), pytest.raises(ZoolensError) as error:
+                zoolens.trace("demo:mlp-small", store=tmp_path / "store.sqlite", **asked)
+            said.append((type(error.value), error.value.message, error.value.hint))
+    assert said[:2] == said[2:]
 
 
 @pytest.fixture

@@ -29,13 +29,13 @@ class Nodes(EachKind):
         super().__init__(None)
         self.gone, self.asked = gone, []
 
-    def submit(self, function, job, *, whole_machine=False, gpu=False, node=""):
+    def submit_telling(self, function, job, tell, *, whole_machine=False, gpu=False, node=""):
         self.asked.append((job["title"], node))
         if node in self.gone:
             lost = Future()
             lost.set_exception(Lost(f"The node {node} is gone."))
             return lost
-        return super().submit(function, job, whole_machine=whole_machine)
+        return super().submit_telling(function, job, tell, whole_machine=whole_machine)
 
 
 @pytest.fixture

@@ -7,12 +7,15 @@ class TestSlurm(ExecutorContract):
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from zoolens.base.engine.executors.executor import Executor, run_jobs
+from zoolens.base.engine.executors.reports import teller
 from zoolens.base.engine.sandbox import trusted, trusting
 from zoolens.base.errors import AssetError, ModelError, UnexpectedError
 
@@ -27,11 +30,21 @@ def answer(job: Mapping[str, Any]) -> dict[str, Any]:
             raise ModelError("It is made of glass.", hint="Do not touch it.")
         case "stumble":
             raise KeyError("unheard of")
+        case "tell":
+            tell = teller()
+            for count in range(job["number"]):
+                tell({"count": count, "content": job["content"]})
+            time.sleep(job["seconds"])
     return {"twice": 2 * job["number"], "content": job["content"][::-1], "trusted": trusted()}
 
 
-def _job(number: int, do: str = "answer") -> dict[str, Any]:
-    return {"do": do, "number": number, "content": b"\x00\x01"}
+def _job(number: int, do: str = "answer", seconds: float = 0.0) -> dict[str, Any]:
+    return {"do": do, "number": number, "content": b"\x00\x01", "seconds": seconds}
+
+
+def _require_reports(executor: Executor) -> None:
+    if type(executor).submit_telling is Executor.submit_telling:
+        pytest.skip(f"{executor.name} carries no reports of running jobs")
 
 
 class ExecutorContract:
@@ -67,6 +80,44 @@ class ExecutorContract:
         with trusting():
             assert opened.submit(f"{_HERE}:answer", _job(1)).result(_PATIENCE)["trusted"]
         assert not opened.submit(f"{_HERE}:answer", _job(1)).result(_PATIENCE)["trusted"]
+
+    def test_nobody_need_listen_to_what_a_job_tells(self, opened: Executor) -> None:
+        assert opened.submit(f"{_HERE}:answer", _job(3, "tell")).result(_PATIENCE)["twice"] == 6
+        told: list[Any] = []
+        future = opened.submit_telling(f"{_HERE}:answer", _job(1), told.append)
+        assert future.result(_PATIENCE)["twice"] == 2
+        assert not told
+
+    def test_what_a_job_tells_arrives_in_order_while_it_runs(self, opened: Executor) -> None:
+        _require_reports(opened)
+        # The first job may end before whatever carries its reports has started.
+        for seconds in (0.2, 2.0, 20.0):
+            told: list[Any] = []
+            future = opened.submit_telling(f"{_HERE}:answer", _job(3, "tell", seconds), told.append)
+            while len(told) < 3 and not future.done():
+                time.sleep(0.01)
+            running = not future.done()
+            assert future.result(_PATIENCE)["twice"] == 6
+            if running:
+                break
+        assert running
+        assert told == [{"count": count, "content": b"\x00\x01"} for count in range(3)]
+
+    def test_reports_of_many_jobs_come_under_their_numbers_in_the_callers_thread(self, opened: Executor) -> None:
+        _require_reports(opened)
+        told: dict[int, list[int]] = {}
+        threads = set()
+
+        def listen(number: int, message: Any) -> None:
+            told.setdefault(number, []).append(message["count"])
+            threads.add(threading.get_ident())
+
+        jobs = [_job(number, "tell", 0.1) for number in range(1, 6)]
+        done = [number for number, _ in run_jobs(opened, f"{_HERE}:answer", jobs, told=listen)]
+        assert sorted(done) == list(range(5))
+        # What comes after a job's result is left out.
+        assert all(counts == list(range(number + 1))[: len(counts)] for number, counts in told.items())
+        assert threads <= {threading.get_ident()}
 
     def test_a_path_that_is_not_there_is_named(self, opened: Executor) -> None:
         absent = {"paths": ["/nowhere/at/all"]}

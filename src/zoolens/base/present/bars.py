@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoolens.base.present.figures import figure
 from zoolens.base.present.streams import open_console
-from zoolens.base.progress import watcher
+from zoolens.base.progress import OnlySaying, watcher
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -104,6 +104,12 @@ class Bars:
         if self._task is not None:
             self.drawing.remove_task(self._task)
             self._task = None
+
+    def beside(self) -> Bars:
+        """A bar below this one, for work that runs at the same time. Without a terminal it shows only what it says."""
+        other = Bars(remaining=self._remaining)
+        other.__dict__ |= {"_console": self._console, "drawing": self.drawing, "_watcher": OnlySaying(self._watcher)}
+        return other
 
     def note(self, text: str) -> None:
         """Show a text behind the bar until the next note."""

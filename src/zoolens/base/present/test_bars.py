@@ -17,3 +17,17 @@ def test_others_stay_silent_without_a_terminal(capsys):
         bars.begin("model", "latency", 4)
         bars.advance(4)
     assert capsys.readouterr().err == ""
+
+
+def test_work_beside_is_drawn_apart_and_says_its_lines_once(capsys):
+    with Bars(lines=True) as bars:
+        bars.begin("on ray", "evaluating", 2)
+        other = bars.beside()
+        other.begin("lenet", "predictions", 10)
+        other.advance(4)
+        assert [task.description for task in bars.drawing.tasks] == ["on ray: evaluating", "lenet: predictions"]
+        assert [task.completed for task in bars.drawing.tasks] == [0, 4]
+        other.say("Making an environment.")
+        other.end()
+        assert [task.description for task in bars.drawing.tasks] == ["on ray: evaluating"]
+    assert capsys.readouterr().err.splitlines() == ["on ray: evaluating 0 of 2", "Making an environment."]

@@ -39,6 +39,7 @@ def command() -> None:
 @_task
 @click.option("--structures/--no-structures", default=True, help="Read the structure of models that have none yet.")
 @_store
+@on_option
 @trust_option
 def build(data: str | None, task: str, structures: bool, store: str | None) -> None:
     """Bring the index up to date: signatures that are missing, structures (FLOPs, parameters) that were never read."""

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from zoolens.base.errors import ZoolensError
-from zoolens.faces.cli.options import OUT_FILE, json_option, listed_names, shape_option, trust_option, wide_option
+from zoolens.faces.cli.options import (
+    OUT_FILE,
+    json_option,
+    listed_names,
+    on_option,
+    shape_option,
+    trust_option,
+    wide_option,
+)
 from zoolens.faces.cli.stores import store_option
 from zoolens.faces.cli.trace_output import print_comparison, rooflines, show_recording, show_traces, write_traces
 
@@ -101,6 +109,7 @@ def command() -> None:
 @click.option("--traceparent", default=None, help="W3C trace to continue; default: $TRACEPARENT, else a new one.")
 @store_option("makes", described="SQLite file or postgresql:// URL. Default: $ZOOLENS_STORE or your data folder.")
 @json_option
+@on_option
 @trust_option
 @wide_option
 def run(model: str, **chosen: Any) -> None:
@@ -113,9 +122,9 @@ def run(model: str, **chosen: Any) -> None:
     from zoolens.base.store.store import open_store
     from zoolens.findings.tracing.measuring import TraceSettings
     from zoolens.findings.tracing.recorder import current_context
-    from zoolens.findings.tracing.runner import carry_out
     from zoolens.findings.tracing.spans import Level
     from zoolens.findings.tracing.stored import load_trace
+    from zoolens.findings.tracing.trace_jobs import carry_out
     from zoolens.findings.tracing.trace_plan import TracePlan
     from zoolens.inventory.catalog.sessions import RunOptions
     from zoolens.inventory.runtimes.runtime import Options

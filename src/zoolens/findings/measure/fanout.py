@@ -15,16 +15,19 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from zoolens.base.engine.executors.executor import TITLE, Executor, Lost, check_reachable, run_jobs
+from zoolens.base.engine.executors.reports import JobBars, job_progress
 from zoolens.base.errors import ZoolensError
-from zoolens.base.progress import Progress, Silent
+from zoolens.base.progress import Progress
 from zoolens.base.store.records import Run, RunKey
 from zoolens.base.store.store import Store, open_store
 from zoolens.base.store.transfer import merge_run, pack_run
 from zoolens.findings.measure.job_runner import carry_out_entries
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
+from zoolens.inventory.catalog.sessions import RunOptions
 from zoolens.inventory.datasets.opening import absolute_spec, parse_spec
 from zoolens.inventory.fleet.placing import Place
 from zoolens.inventory.manifests.schema import Manifest
+from zoolens.inventory.runtimes.devices import device_kind
 from zoolens.inventory.zoos.zoo import Entry, Weights
 
 _FUNCTION = "zoolens.findings.measure.fanout:evaluate_here"
@@ -61,26 +64,31 @@ def evaluate_elsewhere(
 ) -> Iterator[tuple[int, list[Outcome]]]:
     """The number of each evaluation and its outcomes, as they are stored. `known`: the runs of the store that a node is
     to go on from."""
-    progress.begin(f"on {executor.name}", "evaluating", len(evaluations))
-    try:
+    with JobBars(progress, f"on {executor.name}", "evaluating", len(evaluations)) as bars:
         waiting = dict(enumerate(evaluations))
         while waiting:
             numbers, again = list(waiting), {}
-            for place, answer in _answers(executor, list(waiting.values()), store, known):
+
+            def told(place: int, message: Any, numbers: Sequence[int] = numbers) -> None:
+                bars.told(numbers[place], message)
+
+            for place, answer in _answers(executor, list(waiting.values()), store, known, told):
                 number, evaluation = numbers[place], waiting[numbers[place]]
                 if isinstance(answer, Lost) and len(evaluation.places) > 1:
                     again[number] = replace(evaluation, places=evaluation.places[1:])
                     continue
+                bars.finished(number)
                 failed = isinstance(answer, ZoolensError)
                 yield number, [Outcome(evaluation.title, errors=(str(answer),))] if failed else answer
-                progress.advance(1)
             waiting = again
-    finally:
-        progress.end()
 
 
 def _answers(
-    executor: Executor, evaluations: Sequence[Evaluation], store: Store, known: Callable[[Entry], Sequence[Run]]
+    executor: Executor,
+    evaluations: Sequence[Evaluation],
+    store: Store,
+    known: Callable[[Entry], Sequence[Run]],
+    told: Callable[[int, Any], None],
 ) -> Iterator[tuple[int, Any]]:
     """The number of each evaluation, with its outcomes or with the error of its job."""
     sent: list[set[str]] = []
@@ -96,12 +104,20 @@ def _answers(
         return places[0].facts.node if places else ""
 
     timed = any(evaluation.plan.batches or evaluation.plan.cold for evaluation in evaluations)
-    for number, answer in run_jobs(executor, _FUNCTION, jobs(), whole_machine=timed, node_of=node_of):
+    gpu = any(needs_gpu(evaluation.plan.wanted) for evaluation in evaluations)
+    for number, answer in run_jobs(
+        executor, _FUNCTION, jobs(), whole_machine=timed, gpu=gpu, node_of=node_of, told=told
+    ):
         if isinstance(answer, ZoolensError):
             yield number, answer
         else:
             fresh = evaluations[number].plan.fresh
-            yield number, [_merged(store, fields, sent[number], fresh=fresh) for fields in answer]
+            yield number, [merged_outcome(store, fields, sent[number], fresh=fresh) for fields in answer]
+
+
+def needs_gpu(wanted: RunOptions) -> bool:
+    """Whether only a node that has a GPU can run this."""
+    return device_kind(wanted.options.device) == "cuda"
 
 
 def evaluate_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -114,32 +130,46 @@ def evaluate_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     ):
         for packed in job["runs"]:
             merge_run(store, packed)
-        outcomes = list(carry_out_entries([_entry(job["entry"])], plan, store, Silent(), asked=job["asked"]))
-        return [_described(store, outcome) for outcome in outcomes]
+        outcomes = list(carry_out_entries([entry_of(job["entry"])], plan, store, job_progress(), asked=job["asked"]))
+        return [outcome_fields(store, outcome) for outcome in outcomes]
 
 
 def _job(evaluation: Evaluation, runs: list[dict[str, Any]]) -> dict[str, Any]:
     entry, plan = evaluation.entry, evaluation.placed()
     data = None if plan.data is None else absolute_spec(plan.data)
-    location = "" if data is None else parse_spec(data)[1]
-    paths = [entry.folder, Path(location) if location.startswith("/") else None]
     return {
         TITLE: evaluation.title,
-        "entry": {
-            "zoo": entry.zoo,
-            "manifest": entry.manifest.model_dump(mode="json"),
-            "weights": entry.weights.value,
-            "folder": str(entry.folder.absolute()) if entry.folder else None,
-            "file": entry.file,
-        },
+        "entry": entry_fields(entry),
         "plan": TypeAdapter(EvaluationPlan).dump_python(replace(plan, data=data), mode="json"),
         "asked": evaluation.asked,
         "runs": runs,
-        "paths": [str(path.absolute()) for path in paths if path is not None and path.exists()],
+        "paths": [*paths_of_entry(entry), *paths_of_data(data)],
     }
 
 
-def _entry(fields: Mapping[str, Any]) -> Entry:
+def paths_of_data(data: str | None) -> list[str]:
+    """What a node must have to open a dataset, which is named as `absolute_spec` does."""
+    location = "" if data is None else parse_spec(data)[1]
+    return [location] if location.startswith("/") and Path(location).exists() else []
+
+
+def paths_of_entry(entry: Entry) -> list[str]:
+    """What a node must have to open a model."""
+    return [str(entry.folder.absolute())] if entry.folder is not None and entry.folder.exists() else []
+
+
+def entry_fields(entry: Entry) -> dict[str, Any]:
+    """A model as plain data, for `entry_of`."""
+    return {
+        "zoo": entry.zoo,
+        "manifest": entry.manifest.model_dump(mode="json"),
+        "weights": entry.weights.value,
+        "folder": str(entry.folder.absolute()) if entry.folder else None,
+        "file": entry.file,
+    }
+
+
+def entry_of(fields: Mapping[str, Any]) -> Entry:
     return Entry(
         fields["zoo"],
         Manifest.model_validate(fields["manifest"]),
@@ -149,12 +179,14 @@ def _entry(fields: Mapping[str, Any]) -> Entry:
     )
 
 
-def _described(store: Store, outcome: Outcome) -> dict[str, Any]:
+def outcome_fields(store: Store, outcome: Outcome) -> dict[str, Any]:
+    """An outcome as plain data, with everything that the store of the node has of its run."""
     fields = {name: value for name, value in vars(outcome).items() if name != "run"}
     return {**fields, "run": None if outcome.run is None else pack_run(store, outcome.run)}
 
 
-def _merged(store: Store, fields: Mapping[str, Any], sent: Collection[str], *, fresh: bool) -> Outcome:
+def merged_outcome(store: Store, fields: Mapping[str, Any], sent: Collection[str], *, fresh: bool) -> Outcome:
+    """An outcome of a node, whose run is merged into our store. `sent`: ids of the runs that the node was sent."""
     packed = fields["run"]
     try:
         run = None if packed is None else merge_run(store, packed, fresh=fresh or _begun_there(packed, sent))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
@@ -25,12 +25,12 @@ from zoolens.findings.tracing.recorder import adopt
 from zoolens.findings.tracing.spans import Level
 from zoolens.findings.tracing.trace_layers import Timing, call_timing, observed_calls_of
 from zoolens.findings.tracing.trace_plan import TracePlan
-from zoolens.inventory.catalog.lookup import find_all
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.opening import absolute_spec
 from zoolens.inventory.runtimes.outputs.noise_probe import said_of_made_up
 from zoolens.inventory.runtimes.runtime import Runtime, shape_text
 from zoolens.inventory.runtimes.runtime_names import installed_runtimes, runtime_named
+from zoolens.inventory.zoos.zoo import Entry
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,12 +44,10 @@ _ABILITY: Final[Mapping[Level, str]] = {Level.LAYER: "profile", Level.LIBRARY: "
 _log = logging.getLogger(__name__)
 
 
-def carry_out(plan: TracePlan, store: Store, progress: Progress) -> Iterator[Outcome]:
-    """One outcome for each way of running the model, as soon as it is stored."""
-    _check(plan)
-    store.sweep_folder()
+def trace_entries(entries: Sequence[Entry], plan: TracePlan, store: Store, progress: Progress) -> Iterator[Outcome]:
+    """One outcome for each way of running these models on this machine, as soon as it is stored."""
     with closing(open_data(plan.data, plan.limit, plan.seed)) as dataset:
-        for entry in find_all([plan.model]):
+        for entry in entries:
             jobs, skipped = plan_jobs([entry], plan.wanted, progress)
             for reason in skipped:
                 if jobs:
@@ -60,7 +58,8 @@ def carry_out(plan: TracePlan, store: Store, progress: Progress) -> Iterator[Out
                 yield _trace_job(job, plan, dataset, store, progress)
 
 
-def _check(plan: TracePlan) -> None:
+def check_plan(plan: TracePlan) -> None:
+    """Refuse what cannot be traced at all."""
     if plan.batch < 1:
         raise ZoolensError(f"A batch of {plan.batch} makes no sense.", hint="Batch sizes start at 1.")
     if plan.settings.repeats < 1 or plan.settings.seconds <= 0:
@@ -99,7 +98,7 @@ def _begin(job: Job, plan: TracePlan, dataset: Dataset, store: Store) -> Run:
     stack = StackRecord(
         fingerprint([PREFIX, job.stack.fingerprint]), f"{PREFIX}{job.runtime.name}", job.stack.identity, job.stack.lock
     )
-    if plan.fresh or plan.context.parent is not None:
+    if is_new_attempt(plan):
         run = store.begin_attempt(job.model, record, stack, kind=RunKind.TRACE)
     else:
         run = _newest_attempt(store.begin_run(job.model, record, stack, kind=RunKind.TRACE), store)
@@ -119,6 +118,11 @@ def _begin(job: Job, plan: TracePlan, dataset: Dataset, store: Store) -> Run:
     if any(run.resolved.get(name) != value for name, value in facts.items()):
         store.set_resolved(run.id, facts)
     return run
+
+
+def is_new_attempt(plan: TracePlan) -> bool:
+    """Whether nothing that was traced before counts."""
+    return plan.fresh or plan.context.parent is not None
 
 
 def _newest_attempt(first: Run, store: Store) -> Run:
@@ -156,7 +160,7 @@ class _Levels:
         done = {name for name, state in self._store.stages(self._run.id).items() if state.done}
         for level in self._plan.level.included:
             if Stage.TRACE.of(level) in done:
-                self._kept.append(level)
+                self._kept.append(str(level))
             else:
                 self._trace(level)
         self._progress.end()
@@ -187,7 +191,7 @@ class _Levels:
             _log.debug("level %s", level, exc_info=True)
             self._fail(level, f"The level {level} failed unexpectedly: {type(error).__name__}: {error}.")
         else:
-            self._measured.append(level)
+            self._measured.append(str(level))
 
     def _require(self, level: Level) -> None:
         ability = _ABILITY.get(level)

@@ -15,9 +15,9 @@ from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.tracing.measuring import TraceSettings
 from zoolens.findings.tracing.recorder import current_context
-from zoolens.findings.tracing.runner import carry_out
 from zoolens.findings.tracing.spans import Level
 from zoolens.findings.tracing.stored import Trace, load_trace
+from zoolens.findings.tracing.trace_jobs import carry_out
 from zoolens.findings.tracing.trace_plan import TracePlan
 from zoolens.inventory.catalog.lookup import Model, model_text
 from zoolens.inventory.catalog.sessions import RunOptions

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from zoolens.base.engine.executors.executor import Executor, Job
 from zoolens.base.engine.executors.local import Local
 from zoolens.base.engine.executors.ray import RayExecutor
+from zoolens.base.engine.executors.reports import Tell, nobody
 
 
 class EachKind(Executor):
@@ -38,9 +39,14 @@ class EachKind(Executor):
     def submit(
         self, function: str, job: Job, *, whole_machine: bool = False, gpu: bool = False, node: str = ""
     ) -> Future[Any]:
+        return self.submit_telling(function, job, nobody, whole_machine=whole_machine, gpu=gpu, node=node)
+
+    def submit_telling(
+        self, function: str, job: Job, tell: Tell, *, whole_machine: bool = False, gpu: bool = False, node: str = ""
+    ) -> Future[Any]:
         if node:
-            return self._nodes().submit(function, job, whole_machine=whole_machine, gpu=gpu, node=node)
-        return (self._here_alone if whole_machine else self._here).submit(function, job)
+            return self._nodes().submit_telling(function, job, tell, whole_machine=whole_machine, gpu=gpu, node=node)
+        return (self._here_alone if whole_machine else self._here).submit_telling(function, job, tell)
 
     def close(self) -> None:
         for executor in (self._here, self._here_alone, self._cluster):

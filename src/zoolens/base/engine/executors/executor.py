@@ -13,13 +13,16 @@ import importlib
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, ClassVar, Final
 
 from zoolens.base.engine import faults
 from zoolens.base.engine.executors.at_work import at_work
+from zoolens.base.engine.executors.reports import Tell, nobody, telling
 from zoolens.base.engine.sandbox import trusted, trusting
 from zoolens.base.engine.service import response
 from zoolens.base.errors import AssetError, ConstraintError, WorkerError, ZoolensError, first_line
@@ -66,6 +69,15 @@ class Executor(ABC):
         the id of the machine that is to run it, for executors that have several; a `Lost` error says that it is gone.
         """
 
+    def submit_telling(
+        self, function: str, job: Job, tell: Tell, *, whole_machine: bool = False, gpu: bool = False, node: str = ""
+    ) -> Future[Any]:
+        """Does what `submit` does, and calls `tell`, in any thread, with everything that the job tells (`reports.py`),
+        in order. An executor that cannot carry reports leaves this method alone: its jobs are then silent."""
+        # Executors of plug-ins need not know machines by name.
+        placed: dict[str, Any] = {"node": node} if node else {}
+        return self.submit(function, job, whole_machine=whole_machine, gpu=gpu, **placed)
+
     def close(self) -> None:
         """Give up what is not finished. Nothing can be submitted afterwards."""
 
@@ -76,32 +88,52 @@ def run_jobs(
     jobs: Iterable[Job],
     *,
     whole_machine: bool = False,
+    gpu: bool = False,
     node_of: Callable[[int], str] | None = None,
+    told: Callable[[int, Any], None] | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Yields the number of each job with its result or its `ZoolensError`, in the order in which they finish.
 
     Leaving early cancels the rest. Jobs are taken from the iterable as they are needed, so that waiting ones take no
-    memory. `node_of`: the machine that a job of this number must run on.
+    memory. `node_of`: the machine that a job of this number must run on. `told` is called in the caller's thread with
+    the number of a running job and what it tells.
     """
     waiting = enumerate(jobs)
     futures: dict[Future[Any], int] = {}
+    events: SimpleQueue[Future[Any] | _Report] = SimpleQueue()
+
+    def submitted(number: int, job: Job) -> Future[Any]:
+        tell = nobody if told is None else lambda message: events.put(_Report(number, message))
+        node = node_of(number) if node_of is not None else ""
+        return executor.submit_telling(function, job, tell, whole_machine=whole_machine, gpu=gpu, node=node)
+
     try:
         while True:
             for number, job in islice(waiting, max(0, _AHEAD * executor.capacity - len(futures))):
-                node = node_of(number) if node_of is not None else ""
-                # Executors of plug-ins need not know machines by name.
-                placed: dict[str, Any] = {"node": node} if node else {}
-                futures[executor.submit(function, job, whole_machine=whole_machine, **placed)] = number
+                future = submitted(number, job)
+                futures[future] = number
+                future.add_done_callback(events.put)
             if not futures:
                 return
-            for future in wait(futures, return_when=FIRST_COMPLETED).done:
-                error = future.exception()
-                if error is not None and not isinstance(error, ZoolensError):
-                    raise error
-                yield futures.pop(future), error or future.result()
+            event = events.get()
+            while isinstance(event, _Report):
+                # A machine's last words may come after its result.
+                if told is not None and event.number in futures.values():
+                    told(event.number, event.message)
+                event = events.get()
+            error = event.exception()
+            if error is not None and not isinstance(error, ZoolensError):
+                raise error
+            yield futures.pop(event), error or event.result()
     finally:
         for future in futures:
             future.cancel()
+
+
+@dataclass(frozen=True)
+class _Report:
+    number: int
+    message: Any
 
 
 # --- jobs as messages
@@ -112,13 +144,15 @@ def task(function: str, job: Job) -> dict[str, Any]:
     return {"function": function, "job": dict(job), "trust": trusted(), "version": __version__}
 
 
-def perform(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns, on the machine that runs the job, the result of a `task` or its error as plain data."""
+def perform(asked: Mapping[str, Any], tell: Tell | None = None) -> dict[str, Any]:
+    """Returns, on the machine that runs the job, the result of a `task` or its error as plain data. `tell` takes what
+    the job tells meanwhile to the caller."""
 
     def described(request: Mapping[str, Any]) -> str:
         return f"{request['function']} on {platform.node()}"
 
-    return response(dict(asked), performed, described)
+    with telling(tell):
+        return response(dict(asked), performed, described)
 
 
 def outcome_of(answer: Mapping[str, Any]) -> Any:

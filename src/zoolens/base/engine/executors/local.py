@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ClassVar
 
 from zoolens.base.engine.executors.executor import Executor, Job, Lost, outcome_of, perform, task
+from zoolens.base.engine.executors.reports import Tell, nobody
 from zoolens.base.engine.machine import available_cores
 
 
@@ -29,12 +30,17 @@ class Local(Executor):
     def submit(
         self, function: str, job: Job, *, whole_machine: bool = False, gpu: bool = False, node: str = ""
     ) -> Future[Any]:
+        return self.submit_telling(function, job, nobody, node=node)
+
+    def submit_telling(
+        self, function: str, job: Job, tell: Tell, *, whole_machine: bool = False, gpu: bool = False, node: str = ""
+    ) -> Future[Any]:
         if node:
             raise Lost(f"This machine is not the node {node}.", hint="Name the cluster that it belongs to with --on.")
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.capacity)
         asked = task(function, job)
-        return self._threads.submit(lambda: outcome_of(perform(asked)))
+        return self._threads.submit(lambda: outcome_of(perform(asked, tell)))
 
     def close(self) -> None:
         if self._threads is not None:

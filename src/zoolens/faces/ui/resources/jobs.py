@@ -149,7 +149,7 @@ def _progress(folder: JobFolder, place: int) -> tuple[int, list[dict[str, Any]]]
 
 
 def _told(line: dict[str, Any]) -> dict[str, Any]:
-    """What one line of progress changes; see `zoolens.base.progress.ProgressFile`."""
+    """What one line of progress changes; see `zoolens.base.progress.ProgressMessages`."""
     if isinstance(stage := line.get("stage"), dict):
         return {**{name: stage.get(name) for name in ("title", "stage", "total", "unit")}, "done": 0}
     if isinstance(done := line.get("done"), int):

@@ -22,7 +22,7 @@ def export_many(
     """Yield graphs as they are ready, in any order. A failed job is an `Exported` with an error and stops no other."""
     executor = current_executor()
     if executor.elsewhere:
-        return export_elsewhere(executor, jobs, timeout)
+        return export_elsewhere(executor, jobs, timeout, say)
     return export_locally(jobs, workers=workers, say=say, timeout=timeout)
 
 

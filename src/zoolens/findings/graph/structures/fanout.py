@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from zoolens.base.engine.environments import EnvSpec
 from zoolens.base.engine.executors.executor import Executor, check_reachable, run_jobs
+from zoolens.base.engine.executors.reports import teller
 from zoolens.base.errors import AssetError, ConstraintError, ZoolensError
 from zoolens.base.plugins import installed_version
 from zoolens.findings.graph.importers.importer import Importer, Request, load_object
@@ -22,11 +23,15 @@ _BATCHES: Final = 2  # for each job that can run at once: who is done early take
 K = TypeVar("K")
 
 
-def export_elsewhere(executor: Executor, jobs: Iterable[ExportJob[K]], timeout: float) -> Iterator[Exported[K]]:
-    """Yield what became of each job, read by the machines of an executor."""
+def export_elsewhere(
+    executor: Executor, jobs: Iterable[ExportJob[K]], timeout: float, say: Callable[[str], None] | None = None
+) -> Iterator[Exported[K]]:
+    """Yield what became of each job, read by the machines of an executor. `say` is told about environments that are
+    being made there."""
     batches = list(_batches(jobs, _BATCHES * executor.capacity))
     messages = [{"jobs": [_described(job) for job in batch], "timeout": timeout} for batch in batches]
-    for number, answer in run_jobs(executor, _FUNCTION, messages):
+    told = None if say is None else lambda _, text: say(str(text))
+    for number, answer in run_jobs(executor, _FUNCTION, messages, told=told):
         if isinstance(answer, ZoolensError):
             yield from (_lost(job, answer) for job in batches[number])
         else:
@@ -39,7 +44,7 @@ def export_here(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     refused = list(_refused(jobs, message["jobs"]))
     unread = {exported.job.key for exported in refused}
     reachable = [job for job in jobs if job.key not in unread]
-    read = export_locally(reachable, workers=1, timeout=message["timeout"])
+    read = export_locally(reachable, workers=1, say=teller(), timeout=message["timeout"])
     done = {exported.job.key: exported for exported in (*refused, *read)}
     return [_answer(done[job.key]) for job in jobs]
 

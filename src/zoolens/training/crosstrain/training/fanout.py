@@ -5,8 +5,10 @@ Only the training itself is elsewhere. The search, its journal and the store sta
 
 from __future__ import annotations
 
-from concurrent.futures import wait
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from zoolens.base.engine.executors.executor import Executor
@@ -28,13 +30,20 @@ class RemoteTraining:
     def close(self) -> None:
         self.closed = True
 
-    def train(self, job: Job) -> Outcome:
-        """The outcome of a job, whose files lie in its output folder then."""
-        future = self._executor.submit(_FUNCTION, _message(job), gpu=job.gpu is not None)
-        while not wait([future], timeout=_LOOK).done:
+    def train(self, job: Job, report: Callable[[Any], None]) -> Outcome:
+        """The outcome of a job, whose files lie in its output folder then. `report` gets epochs as plain data while it
+        trains, in this thread: from the first one again where a machine was lost, and not always the last ones."""
+        told: SimpleQueue[Any] = SimpleQueue()
+        future = self._executor.submit_telling(_FUNCTION, _message(job), told.put, gpu=job.gpu is not None)
+        future.add_done_callback(lambda _: told.put(None))
+        while not future.done():
             if self.closed:
                 future.cancel()
                 raise Circumstance("The training was stopped.")
+            with contextlib.suppress(Empty):
+                epoch = told.get(timeout=_LOOK)
+                if epoch is not None:
+                    report(epoch)
         answer = future.result()
         job.output.mkdir(parents=True, exist_ok=True)
         for name, content in answer["files"].items():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolens.base.engine.executors.executor import check_reachable
+from zoolens.base.engine.executors.reports import teller
 from zoolens.base.errors import ConstraintError
 from zoolens.training.crosstrain.training.fanout import machine_of
 from zoolens.training.crosstrain.training.job import Job
@@ -27,7 +28,8 @@ def train_here(message: Mapping[str, Any]) -> dict[str, Any]:
             weights = Path(folder) / "initial.safetensors"
             weights.write_bytes(message["weights"])
         job = asked.model_copy(update={"weights": weights, "output": Path(folder) / "output"})
-        outcome, _ = _workers().train(job)
+        tell = teller()
+        outcome, _ = _workers().train(job, lambda epoch: tell(epoch.model_dump(mode="json")))
         files = {path.name: path.read_bytes() for path in sorted(job.output.glob("*")) if path.is_file()}
     return {"outcome": outcome.model_dump(mode="json"), "files": files}
 

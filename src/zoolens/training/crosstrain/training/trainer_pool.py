@@ -80,10 +80,19 @@ class Workers:
 
 
 def _there(training: RemoteTraining, job: Job, report: Report) -> Outcome:
-    """Epochs are reported when all are done."""
+    """Every epoch is reported once: as it comes, or with the outcome."""
     trainer_named(job.framework)  # an unknown one is said here
-    outcome = training.train(job)
-    for epoch in outcome.epochs:
+    reported = 0
+
+    def came(told: Any) -> None:
+        nonlocal reported
+        epoch = _understood(Epoch, told)
+        if epoch.number == reported + 1:
+            reported += 1
+            report(epoch)
+
+    outcome = training.train(job, came)
+    for epoch in outcome.epochs[reported:]:
         report(epoch)
     return outcome
 

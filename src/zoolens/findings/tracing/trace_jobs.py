@@ -1,0 +1,116 @@
+"""A trace plan carried out, on this machine or on others. Elsewhere a job is one model in all its runtimes.
+
+As with evaluations (`measure/fanout.py`) a node traces into a store of its own, goes on from what our store has of the
+model, and what it found is merged into ours.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from zoolens.base.engine.executors.current_executor import current_executor
+from zoolens.base.engine.executors.executor import Executor, check_reachable, run_jobs
+from zoolens.base.engine.executors.reports import JobBars, job_progress
+from zoolens.base.errors import WorkerError, ZoolensError
+from zoolens.base.progress import Progress
+from zoolens.base.store.records import Run, RunKind
+from zoolens.base.store.series import read_series
+from zoolens.base.store.store import Store, open_store
+from zoolens.base.store.transfer import merge_run, pack_run
+from zoolens.findings.measure.fanout import (
+    entry_fields,
+    entry_of,
+    merged_outcome,
+    needs_gpu,
+    outcome_fields,
+    paths_of_data,
+    paths_of_entry,
+)
+from zoolens.findings.measure.plan import Outcome
+from zoolens.findings.tracing.recorder import adopt
+from zoolens.findings.tracing.runner import BATCH, check_plan, is_new_attempt, series_name, trace_entries
+from zoolens.findings.tracing.spans import Level
+from zoolens.findings.tracing.trace_plan import TracePlan
+from zoolens.inventory.catalog.lookup import find_all
+from zoolens.inventory.datasets.opening import absolute_spec
+from zoolens.inventory.zoos.zoo import Entry
+
+_FUNCTION: Final = "zoolens.findings.tracing.trace_jobs:trace_here"
+
+
+def carry_out(plan: TracePlan, store: Store, progress: Progress) -> Iterator[Outcome]:
+    """One outcome for each way of running the model, as soon as it is stored."""
+    check_plan(plan)
+    store.sweep_folder()
+    entries, executor = find_all([plan.model]), current_executor()
+    if executor.elsewhere:
+        yield from _trace_elsewhere(executor, entries, plan, store, progress)
+    else:
+        yield from trace_entries(entries, plan, store, progress)
+
+
+def _trace_elsewhere(
+    executor: Executor, entries: Sequence[Entry], plan: TracePlan, store: Store, progress: Progress
+) -> Iterator[Outcome]:
+    known = [() if is_new_attempt(plan) else _known(entry, plan, store) for entry in entries]
+    jobs = (
+        _job(entry, plan, [pack_run(store, run) for run in runs]) for entry, runs in zip(entries, known, strict=True)
+    )
+    gpu = needs_gpu(plan.wanted)
+    with JobBars(progress, f"on {executor.name}", "tracing", len(entries)) as bars:
+        for number, answer in run_jobs(executor, _FUNCTION, jobs, whole_machine=True, gpu=gpu, told=bars.told):
+            bars.finished(number)
+            if isinstance(answer, WorkerError):
+                yield Outcome(entries[number].ref, errors=(str(answer),))
+            elif isinstance(answer, ZoolensError):
+                # Data that cannot be opened stop a trace here, too.
+                raise answer
+            else:
+                sent = {run.id for run in known[number]}
+                for fields in answer:
+                    yield _stored(merged_outcome(store, fields, sent, fresh=is_new_attempt(plan)), store)
+
+
+def _known(entry: Entry, plan: TracePlan, store: Store) -> list[Run]:
+    runs = store.runs(model=entry.full_ref, kind=RunKind.TRACE)
+    return [run for run in runs if run.resolved.get(BATCH) == plan.batch]
+
+
+def _stored(outcome: Outcome, store: Store) -> Outcome:
+    """The outcome, whose new spans are added to the recording of this process, where there is one."""
+    if outcome.run is not None:
+        for level in outcome.measured:
+            adopt(read_series(store, outcome.run.id, series_name(Level(level))))
+    return outcome
+
+
+def _job(entry: Entry, plan: TracePlan, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    data = None if plan.data is None else absolute_spec(plan.data)
+    # The entry says which model it is.
+    sent = replace(plan, model="", data=data)
+    return {
+        "entry": entry_fields(entry),
+        "plan": TypeAdapter(TracePlan).dump_python(sent, mode="json"),
+        "runs": runs,
+        "paths": [*paths_of_entry(entry), *paths_of_data(data)],
+    }
+
+
+def trace_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Runs on the node: returns the outcomes of one model as plain data, each with its run."""
+    check_reachable(job["paths"])
+    plan = TypeAdapter(TracePlan).validate_python(job["plan"])
+    with (
+        tempfile.TemporaryDirectory(prefix="zoolens-node-") as folder,
+        open_store(Path(folder) / "store.sqlite") as store,
+    ):
+        for packed in job["runs"]:
+            merge_run(store, packed)
+        outcomes = list(trace_entries([entry_of(job["entry"])], plan, store, job_progress()))
+        return [outcome_fields(store, outcome) for outcome in outcomes]
