@@ -153,9 +153,21 @@ def provenance_mark(observation: Observation) -> str:
 
 def scope_words(observation: Observation) -> str:
     """The scope with the name of its class, where the run knows it: class=15 (person)."""
-    name = observation.details.get("class")
-    named = name is not None and parse_scope(observation.scope).dimension is Dimension.CLASS
-    return f"{observation.scope} ({name})" if named else observation.scope
+    name = _stored_name(observation)
+    return observation.scope if name is None else f"{observation.scope} ({name})"
+
+
+def class_words(observation: Observation) -> str:
+    """The name of the class that a figure is of, or its number in words: person, class 15."""
+    return _stored_name(observation) or observation.scope.replace("=", " ")
+
+
+def _stored_name(observation: Observation) -> str | None:
+    scope, name = parse_scope(observation.scope), observation.details.get("class")
+    if name is None or scope.dimension is not Dimension.CLASS:
+        return None
+    # Until November 2026 the number was stored as the name of a class without one.
+    return None if str(name) == str(scope.number) else str(name)
 
 
 def stack_label(run: Run) -> str:

@@ -1,6 +1,6 @@
 import pytest
 
-from zoolens.base.present.figures import count, figure, with_interval, without_interval
+from zoolens.base.present.figures import class_words, count, figure, scope_words, with_interval, without_interval
 from zoolens.base.store.records import Observation
 
 
@@ -66,3 +66,12 @@ def test_the_old_interval_of_a_calibration_error_is_not_shown():
     ends = {"unit": "fraction", "low": 0.015, "high": 0.038, "n": 2000}
     assert with_interval(Observation("ece", 0.025, **ends, details=old)) == "2.5 %"
     assert with_interval(Observation("ece", 0.025, **ends, details=new)) == "2.5 % [1.5, 3.8]"
+
+
+def test_a_class_without_a_name_is_its_number_and_nothing_else():
+    named = Observation("recall", 0.5, scope="class=3", details={"class": "dog"})
+    assert (scope_words(named), class_words(named)) == ("class=3 (dog)", "dog")
+    # The second as stores of early versions have it.
+    for details in ({}, {"class": "3"}):
+        plain = Observation("recall", 0.5, scope="class=3", details=details)
+        assert (scope_words(plain), class_words(plain)) == ("class=3", "class 3")

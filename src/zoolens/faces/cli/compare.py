@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.base.present.figures import with_interval
+from zoolens.base.present.figures import class_words, with_interval
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.base.present.text import clean
@@ -175,7 +175,7 @@ def _print_classes(console: Any, answers: AnswerComparison) -> None:
 
 
 def _print_disagreements(console: Any, report: Report, answers: AnswerComparison, shown: int) -> None:
-    from zoolens.findings.comparisons.report_page import class_names
+    from zoolens.findings.comparisons.report_charts import class_names
 
     if not answers.disagreements:
         return
@@ -191,7 +191,7 @@ def _print_disagreements(console: Any, report: Report, answers: AnswerComparison
 
 def _print_class_figures(console: Any, report: Report) -> None:
     """Figures of classes of a task that is not judged by classes, such as the AP of each class of boxes."""
-    from zoolens.findings.comparisons.report_page import change_words, class_figures, class_name
+    from zoolens.findings.comparisons.report_page import change_words, class_figures
 
     figures = class_figures(report)
     if not figures:
@@ -199,7 +199,7 @@ def _print_class_figures(console: Any, report: Report) -> None:
     console.print(f"\n[bold]Classes that change most[/] ({figures[0].metric}; intervals of each run by itself)")
     for each in figures[:5]:
         sides = f"{with_interval(each.a)} → {with_interval(each.b)}"
-        console.print(f"  {plain(class_name(each))}: {plain(sides)}, {change_words(each)}")
+        console.print(f"  {plain(class_words(each.a))}: {plain(sides)}, {change_words(each)}")
 
 
 def _print_contested(console: Any, change: VectorChange, shown: int) -> None:

@@ -362,10 +362,5 @@ def _best(signature: Signature, place: int) -> tuple[RankedClass, ...]:
         return ()
     ranked = zip(top[place, :BEST].tolist(), score[place, :BEST].tolist(), strict=True)
     return tuple(
-        RankedClass(number, shown_class(signature, number), value) for number, value in ranked if np.isfinite(value)
+        RankedClass(number, signature.class_name(number), value) for number, value in ranked if np.isfinite(value)
     )
-
-
-def shown_class(signature: Signature, number: int) -> str:
-    """The name of a class, or its number in words where the data name no classes."""
-    return signature.class_name(number) if signature.classes else f"class {number}"

@@ -26,6 +26,7 @@ from zoolens.base.present.text import shareable
 from zoolens.base.store.records import Observation, Run
 from zoolens.base.store.scopes import Dimension, is_of_part, parse_scope
 from zoolens.findings.comparisons.compare import AnswerComparison, Disagreement, FigurePair, Report
+from zoolens.findings.measure.class_order import data_classes
 from zoolens.findings.measure.run_data import main_metric
 from zoolens.inventory.catalog.names import bare
 
@@ -227,6 +228,17 @@ def _judged(flip: Disagreement, *, labelled: bool) -> str:
     return _ONLY_B if flip.answer_b == flip.label else _NEITHER
 
 
+def class_names(report: Report) -> Callable[[int], str]:
+    """What the dataset calls a class, or its number in words where it has no names."""
+    names = data_classes(report.a) or ()
+    return lambda number: names[number] if number < len(names) else f"class {number}"
+
+
+def _flip_words(flip: Disagreement, named: Callable[[int], str]) -> str:
+    label = f"label {named(flip.label)}, " if flip.label >= 0 else ""
+    return f"{label}A {named(flip.answer_a)}, B {named(flip.answer_b)}"
+
+
 def flips_chart(report: Report) -> Chart | None:
     """Every input with different answers by how sure each run was; None where there are none, or no scores were kept.
     The selection "picked" gives the inputs that are chosen."""
@@ -237,7 +249,7 @@ def flips_chart(report: Report) -> Chart | None:
     ]
     if not drawn:
         return None
-    counts = flips(report)
+    counts, named = flips(report), class_names(report)
     legend = {name: f"{name}: {count:,}" for name, count in counts.items()}
     rows: list[dict[str, Any]] = [
         {
@@ -245,7 +257,7 @@ def flips_chart(report: Report) -> Chart | None:
             "y": 100 * (flip.score_b or 0.0),
             "input": flip.input,
             "of": legend[_judged(flip, labelled=report.answers.labelled)],
-            "words": f"label {flip.label}, A {flip.answer_a}, B {flip.answer_b}",
+            "words": _flip_words(flip, named),
         }
         for flip in drawn
     ]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from zoolens.base.present.figures import figure, p_value, percent, stack_label, with_interval
+from zoolens.base.present.figures import class_words, figure, p_value, percent, stack_label, with_interval
 from zoolens.base.present.pages import Page, Section, Tile
 from zoolens.base.present.tables import Column, Table
 from zoolens.base.store.scopes import Dimension, is_of_part, parse_scope
 from zoolens.findings.comparisons.behaviour import unknown_first
 from zoolens.findings.comparisons.compare import AnswerComparison, FigurePair, Report, verdict_of_report
 from zoolens.findings.comparisons.machine_share import share_words
-from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart
+from zoolens.findings.comparisons.report_charts import class_names, figures_chart, flips_chart
 from zoolens.findings.comparisons.vector_changes import VectorChange
 from zoolens.findings.comparisons.wording import agreement_words, metric_words
-from zoolens.findings.measure.class_order import data_classes
 from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
 
 MOST_FLIPS: Final = 20
@@ -166,11 +165,6 @@ def class_figures(report: Report) -> list[FigurePair]:
     return sorted(told, key=lambda each: -abs(each.change or 0.0))
 
 
-def class_name(each: FigurePair) -> str:
-    """What the runs call the class that a figure is of."""
-    return str(each.a.details.get("class") or each.scope.replace("=", " "))
-
-
 def change_words(each: FigurePair) -> str:
     """How much B is above A: in points for shares, in percent of A for everything else; empty where it is unknown.
 
@@ -188,12 +182,6 @@ def change_words(each: FigurePair) -> str:
     else:
         words = f"{100 * each.change:+.1f} %"
     return words.replace("-", "−")
-
-
-def class_names(report: Report) -> Callable[[int], str]:
-    """What the dataset calls a class, or its number where it has no names."""
-    names = data_classes(report.a) or ()
-    return lambda number: names[number] if number < len(names) else str(number)
 
 
 def _flips(report: Report, answers: AnswerComparison) -> Table:
@@ -214,7 +202,7 @@ def _flips(report: Report, answers: AnswerComparison) -> Table:
 
 def _class_figures(figures: Sequence[FigurePair]) -> tuple[str, Table]:
     rows = [
-        (class_name(each), with_interval(each.a), with_interval(each.b), change_words(each))
+        (class_words(each.a), with_interval(each.a), with_interval(each.b), change_words(each))
         for each in figures[:MOST_CLASSES]
     ]
     return figures[0].metric, Table("classes", _CLASS_FIGURES, tuple(rows))

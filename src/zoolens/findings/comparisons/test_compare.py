@@ -138,7 +138,7 @@ def test_class_changes_come_clearest_first(sides):
     assert first.p_value == exact_mcnemar(5, 0)
     assert (second.label, second.name, second.n, second.recall_a, second.recall_b) == (1, "bee", 4, 0.25, 1.0)
     assert second.p_value == exact_mcnemar(0, 3)
-    assert (third.label, third.name, third.recall_a, third.recall_b, third.p_value) == (2, "2", 0.5, 0.5, 1.0)
+    assert (third.label, third.name, third.recall_a, third.recall_b, third.p_value) == (2, "class 2", 0.5, 0.5, 1.0)
 
 
 def test_classes_that_are_as_clear_come_in_their_order():

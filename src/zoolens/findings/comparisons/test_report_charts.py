@@ -41,6 +41,17 @@ def test_flips_are_counted_by_who_was_right_and_drawn_by_how_sure_both_were(stor
     json.dumps(for_file(chart), allow_nan=False)
 
 
+def test_flips_call_classes_by_their_names_or_else_by_their_numbers(store, pair):
+    def words(a, b):
+        rows = flips_chart(compare_runs(store, a, b)).spec["data"]["values"]
+        return next(row["words"] for row in rows if row["input"] == "3")
+
+    assert words(*pair) == f"label class {LABELS[3]}, A class {A[3]}, B class {B[3]}"
+    names, unlabelled = ["ant", "bee", "cat", "dog"], np.full(len(LABELS), -1)
+    named = [write_run(store, name, one_hot(side, 4), unlabelled, classes=names) for name, side in (("c", A), ("d", B))]
+    assert words(*named) == f"A {names[A[3]]}, B {names[B[3]]}"
+
+
 def test_equal_answers_have_no_picture_of_flips(store, pair):
     report = compare_runs(store, pair[0], pair[0])
     assert flips_chart(report) is None

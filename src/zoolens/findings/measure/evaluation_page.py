@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.present.figures import provenance_mark, stack_label, with_interval
+from zoolens.base.present.figures import class_words, provenance_mark, stack_label, with_interval
 from zoolens.base.present.pages import Page, Section, Tile
 from zoolens.base.present.tables import Column, Table
 from zoolens.base.store.records import GUESSED, Observation, Run
@@ -90,7 +90,7 @@ def _classes(run: Run, observations: Sequence[Observation]) -> Iterator[Section]
     if main_metric(run) == ACCURACY or not of_classes:
         return
     lowest = sorted(of_classes, key=lambda each: each.value or 0.0)
-    rows = [(str(each.details.get("class") or each.scope), each.metric, with_interval(each)) for each in lowest]
+    rows = [(class_words(each), each.metric, with_interval(each)) for each in lowest]
     yield Section("Classes", ("The lowest first.",), tables=(("", Table("classes", _CLASSES, tuple(rows))),))
 
 

@@ -142,7 +142,12 @@ class Predictions:
         return int(np.count_nonzero(self.score[:, 0] == self.score[:, 1])) if self.score.shape[1] > 1 else 0
 
     def class_name(self, index: int) -> str:
-        return self.classes[index] if self.classes and index < len(self.classes) else str(index)
+        """What the dataset calls a class, or its number in words where it has no name."""
+        return self.classes[index] if self.classes and index < len(self.classes) else f"class {index}"
+
+    def class_details(self, index: int) -> dict[str, str]:
+        """What is stored beside a figure of a class: its name, where it has one."""
+        return {"class": self.classes[index]} if self.classes and index < len(self.classes) else {}
 
     def _unknown(self) -> NDArray[np.float32]:
         return np.full(len(self), np.nan, np.float32)

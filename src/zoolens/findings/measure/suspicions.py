@@ -33,9 +33,11 @@ def suspicions(predictions: Predictions) -> Iterator[str]:
     if len(predictions) >= _FEWEST and len(np.unique(predictions.labels)) > 1:
         answers = np.unique(predictions.answers)
         if len(answers) == 1:
-            name = predictions.class_name(int(answers[0]))
+            number = int(answers[0])
+            name = predictions.class_details(number).get("class")
+            named = f" ({name})" if name is not None else ""
             yield (
-                f"it answers class {int(answers[0])} ({name}) for every one of {len(predictions)} inputs; "
+                f"it answers class {number}{named} for every one of {len(predictions)} inputs; "
                 "check weights, preprocessing and output name"
             )
         elif predictions.digest is not None and len(np.unique(predictions.digest)) == 1:

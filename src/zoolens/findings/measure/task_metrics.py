@@ -95,8 +95,8 @@ def _observed(judged: Judgement, inputs: int, names: Sequence[str] | None) -> It
     for place, index in enumerate(judged.by_class.classes):
         estimate = lowered(next(estimates), metric.limits, judged.by_class.optimism(place))
         for found in _observation(metric, estimate, inputs):
-            name = names[index] if names and index < len(names) else str(index)
-            yield replace(found, scope=class_scope(index), details={**found.details, "class": name})
+            named = {"class": names[index]} if names and index < len(names) else {}
+            yield replace(found, scope=class_scope(index), details={**found.details, **named})
 
 
 def _observation(metric: Metric, estimate: ResampledEstimate, inputs: int) -> Iterator[Observation]:

@@ -119,4 +119,4 @@ def test_of_uneven_data_it_is_said_how_good_a_constant_answer_is():
     rows[0] = [0.2, 0.8]
     buffer.add([str(place) for place in range(10)], np.array([0] * 9 + [1]), [AnswerBatch(rows, rows)])
     (told,) = remarks(read_predictions(buffer.take()))
-    assert told == "9 of 10 inputs are of one class (0): always answering it would have an accuracy of 90.0 %"
+    assert told == "9 of 10 inputs are of one class (class 0): always answering it would have an accuracy of 90.0 %"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from zoolens.base.present.charts import Spec, drawn_spec
-from zoolens.base.present.figures import p_value, percent, stack_label, with_interval
+from zoolens.base.present.figures import class_words, p_value, percent, stack_label, with_interval
 from zoolens.base.store.records import ANSWERING_KINDS, Run
 from zoolens.base.store.scopes import is_of_part
 from zoolens.faces.ui.context import Context
@@ -23,7 +23,6 @@ from zoolens.findings.comparisons.report_page import (
     UNJUDGED,
     change_words,
     class_figures,
-    class_name,
     tiles,
     unchecked_sides,
     verdict,
@@ -173,7 +172,7 @@ def _changed_recall(change: ClassChange) -> ComparedClass:
 
 def _changed_figure(pair: FigurePair) -> ComparedClass:
     a, b = with_interval(pair.a), with_interval(pair.b)
-    return ComparedClass(name=class_name(pair), inputs=None, a=a, b=b, change=change_words(pair), p="")
+    return ComparedClass(name=class_words(pair.a), inputs=None, a=a, b=b, change=change_words(pair), p="")
 
 
 def _figures(report: Report) -> Iterator[ComparedFigure]:

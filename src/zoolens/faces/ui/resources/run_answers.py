@@ -31,7 +31,6 @@ from zoolens.findings.comparisons.answer_pages import (
     AnswersWithin,
     SideAnswer,
     page_of_answers,
-    shown_class,
 )
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.measure.class_order import judged_right
@@ -323,7 +322,7 @@ def _classes_of_task(answers: Signature, figures: dict[int, Observation]) -> tup
     items = [
         ClassItem(
             number=number,
-            name=shown_class(answers, number),
+            name=answers.class_name(number),
             inputs=None,
             answered=None,
             figure=figure_of(found),
@@ -340,7 +339,7 @@ def _classes(answers: Signature, recalls: dict[int, Observation]) -> list[ClassI
     return [
         ClassItem(
             number=number,
-            name=shown_class(answers, number),
+            name=answers.class_name(number),
             inputs=inputs[number],
             answered=answered[number],
             figure=figure_of(recalls[number]) if number in recalls else None,

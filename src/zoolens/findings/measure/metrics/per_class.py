@@ -27,5 +27,5 @@ def per_class(predictions: Predictions) -> Iterator[Observation]:
             low=low,
             high=high,
             n=int(totals[index]),
-            details={"class": predictions.class_name(int(index)), "interval": "wilson", "confidence": CONFIDENCE},
+            details={**predictions.class_details(int(index)), "interval": "wilson", "confidence": CONFIDENCE},
         )
