@@ -29,6 +29,11 @@ class Metric:
     interval: bool = True  # False: none is given, because resampling does not cover what it should
     blind: float | None = None  # what answers get that have nothing to do with the inputs; None: not known
 
+    @property
+    def best(self) -> float:
+        """The best value there is, which may be infinite."""
+        return self.limits[0] if self.lower_is_better else self.limits[1]
+
 
 def _none(_: str | int) -> float:
     return 0.0

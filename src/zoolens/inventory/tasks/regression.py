@@ -75,10 +75,9 @@ class Regression(Vectors):
 
 
 def _error_of_medians(true: Floats) -> float | None:
-    """The least mean absolute error of an answer that is the same for all inputs; None where all truths are equal, so
-    that nothing could be better."""
+    """The least mean absolute error of an answer that is the same for all inputs; None where it is no number."""
     error = float(np.mean(np.abs(true - np.median(true, axis=0))))
-    return error if error > 0 and np.isfinite(error) else None
+    return error if np.isfinite(error) else None
 
 
 def _all_figures(pairs: PairedNumbers, weights: Counts) -> Floats:

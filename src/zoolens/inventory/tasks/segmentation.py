@@ -180,7 +180,7 @@ class MaskJudging:
     def judgement(self) -> Judgement:
         parts = self._counts.parts()
         return Judgement(
-            tuple(Metric(name, blind=0.0 if name == Segmentation.metric else None) for name in FIGURES),
+            tuple(Metric(name, blind=_blind(parts) if name == Segmentation.metric else None) for name in FIGURES),
             lambda weights: mask_figures(parts, weights),
             tuple(_notes(parts)),
             ClassFigures(
@@ -190,6 +190,12 @@ class MaskJudging:
             ),
             together=lambda weights: figures_and_classes(parts, weights),
         )
+
+
+def _blind(parts: MaskParts) -> float | None:
+    """mIoU of answering every pixel with the commonest class; None where no pixel is judged."""
+    pixels = parts.true_pixels[parts.in_truth]
+    return float(pixels.max() / pixels.sum() / len(pixels)) if len(pixels) else None
 
 
 def _in_words(mask: MaskRuns, names: Sequence[str] | None) -> str:

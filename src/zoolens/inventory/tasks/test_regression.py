@@ -54,7 +54,8 @@ def test_blind_answers_have_the_error_of_the_median():
     several = Regression().judgement(answers([[1, 1], [2, 2], [3, 3]], [[1.0, 0.0], [2.0, 0.0], [6.0, 0.3]]))
     assert several.main.blind == pytest.approx((5 / 3 + 0.1) / 2)
     # Nothing is better than the same answer to all inputs where the truth is the same.
-    assert Regression().judgement(answers([[1], [2]], [4.0, 4.0])).main.blind is None
+    same = Regression().judgement(answers([[1], [2]], [4.0, 4.0])).main
+    assert same.blind == same.best == 0.0
 
 
 def test_squared_errors_have_no_interval():

@@ -60,6 +60,14 @@ def test_the_main_metric_is_the_mean_over_classes_of_the_truth_and_others_are_sa
     )
 
 
+def test_blind_answers_are_the_commonest_class_everywhere():
+    truths = [[[0, 0, 0, 1]], [[0, 0, 255, 2]]]
+    judgement = TASK.judgement(kept([[[0, 0, 0, 0]]] * 2, truths))
+    assert judgement.main.blind == judgement.of("miou")(np.ones((1, 2), np.int64))[0] == pytest.approx(5 / 7 / 3)
+    one_class = TASK.judgement(kept([[[1]]], [[[0]]])).main
+    assert one_class.blind == one_class.best == 1.0
+
+
 def test_each_class_of_the_truth_has_a_figure_where_it_is():
     answers = kept([[[0, 0, 1, 7]], [[0, 0, 0, 5]]], [[[0, 0, 1, 1]], [[0, 0, 0, 0]]])
     figures = TASK.judgement(answers).by_class

@@ -84,15 +84,18 @@ class VariantBench:
 
     @property
     def telling(self) -> bool:
-        """Whether so many inputs could show a variant that is 10 points better to be better.
+        """Whether a variant that is 10 points better would have been shown to be better.
 
-        For exact tests this follows from their number; otherwise intervals must say that no variant is as much better.
+        Intervals must say that none is as much better; of exact tests the number of inputs must allow it besides.
         """
         compared = [self.contrast(DECLARED, one, self.widest(one)) for one in self.seen(Level.SELECTION)]
-        if not self.task.discrete:
-            return rules_out_better(compared)
-        if all(contrast.other.error is not None for contrast in compared):
+        if not rules_out_better(compared):
             return False
+        return not self.task.discrete or self.enough
+
+    @property
+    def enough(self) -> bool:
+        """Whether a variant that wins a tenth of the inputs and loses none would be better by more than noise."""
         fresh = self.sizes[Level.ALL] - self.sizes[Level.SELECTION] if self.held_out else self.sizes[Level.ALL]
         return could_tell(fresh, tests=1 if self.held_out else len(self.tried))
 

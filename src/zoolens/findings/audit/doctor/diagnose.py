@@ -22,7 +22,13 @@ from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.audit.doctor.axes import find_axes, scores_of
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
 from zoolens.findings.audit.doctor.diagnosis import Diagnosis
-from zoolens.findings.audit.doctor.label_order import doubt, needs_other_orders, order_choices, with_orders
+from zoolens.findings.audit.doctor.label_order import (
+    doubt,
+    needs_other_orders,
+    order_choices,
+    with_orders,
+)
+from zoolens.findings.audit.doctor.mixed_inputs import doubt_mixed
 from zoolens.findings.audit.doctor.nothing_works import doubt_nothing
 from zoolens.findings.audit.doctor.search import search
 from zoolens.findings.audit.doctor.spelling import spelling_note
@@ -79,9 +85,12 @@ def doctor(
             if needs_other_orders(bench, best):
                 axes = with_orders(axes, _orders(job, bench.session(), dataset))
                 best = search(bench, axes)
-            diagnosis = doubt_nothing(doubt(judge(bench, axes, not_swept, best), bench, best), bench, best)
+            diagnosis = judge(bench, axes, not_swept, best)
+            diagnosis = doubt(diagnosis, bench, best)
+            diagnosis = doubt_nothing(diagnosis, bench, best)
+            diagnosis = doubt_mixed(diagnosis, bench)
             spelling = spelling_note(diagnosis.corrected or diagnosis.declared, bench.session().inputs[0])
-            notes = (_who_answered(job), _left_out(dataset, judged), spelling)
+            notes = (_who_answered(job), _left_out(dataset, judged), *diagnosis.notes, spelling)
             return replace(diagnosis, notes=tuple(note for note in notes if note))
 
 

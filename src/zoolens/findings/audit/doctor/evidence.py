@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -38,7 +38,8 @@ class Evidence:
 
     `finer`: a number for each input that sees smaller faults than the figure does: the logarithm of the probability of
     the true class, or how right the answer is; None where the task has neither.
-    `distance`: answered class − true class, of tasks that answer with a class.
+    `distance`: answered class − true class, of tasks that answer with a class. `one_answer`: every input is answered
+    with the same class, although they are of several.
     """
 
     run: str | None
@@ -47,6 +48,7 @@ class Evidence:
     finer: NDArray[np.float64] | None = None
     distance: NDArray[np.int64] | None = None
     error: str | None = None
+    one_answer: bool = False
 
     @property
     def n(self) -> int:
@@ -91,6 +93,7 @@ class Evidence:
             None if self.finer is None else self.finer[kept],
             None if self.distance is None else self.distance[kept],
             self.error,
+            self.one_answer,
         )
 
 
@@ -101,12 +104,14 @@ def from_predictions(run: str, predictions: Predictions) -> Evidence:
     if not len(known):
         return failed(run, predictions.inputs, task, "None of these inputs has a truth that judges its answer.")
     if task.discrete:
+        answers, labels = predictions.answers[known].astype(np.int64), predictions.labels[known]
         return Evidence(
             run,
             inputs,
             RightAnswers(right_metric(task), predictions.correct[known]),
             _log_score(predictions.label_score[known]),
-            predictions.answers[known].astype(np.int64) - predictions.labels[known],
+            answers - labels,
+            one_answer=len(np.unique(answers)) == 1 < len(np.unique(labels)),
         )
     figure = JudgedAnswers(taken_answers(predictions.main, known), predictions.labels[known])
     if not math.isfinite(figure.value):
@@ -146,7 +151,10 @@ class Contrast:
     def difference(self) -> Difference:
         base, other = self.base.figure, self.other.figure
         if base is not None and other is not None:
-            return difference(other, base)
+            found = difference(other, base)
+            # To answer everything with the commonest class is often right and proves nothing.
+            helps = gained(other.metric, found.change) > 0
+            return replace(found, p_metric=1.0, at_most=0.0) if self.other.one_answer and helps else found
         if base is None and isinstance(other, JudgedAnswers):
             # Any answer is better than none; whether there is more to it, the scores of inputs say, or the distance
             # from answers that have nothing to do with the inputs.

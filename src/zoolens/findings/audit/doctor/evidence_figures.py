@@ -276,7 +276,7 @@ def _room(figure: JudgedAnswers) -> float | None:
     figure is no better known than its interval says. One that cannot be better has none, and is as well known as a
     share of inputs of which all are right."""
     metric = figure.metric
-    best = metric.limits[0] if metric.lower_is_better else metric.limits[1]
+    best = metric.best
     if metric.unit != FRACTION or math.isinf(best):
         return None
     if math.isclose(figure.value, best, abs_tol=_ROUNDING):

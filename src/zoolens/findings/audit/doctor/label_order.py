@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.statistics.intervals import wilson
-from zoolens.base.statistics.significance import no_better_than_guessing
+from zoolens.base.statistics.significance import exact_mcnemar, no_better_than_guessing
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
 from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Status
-from zoolens.findings.audit.doctor.evidence import FEWEST, Evidence
+from zoolens.findings.audit.doctor.evidence import ALPHA, FEWEST, Evidence
 from zoolens.findings.audit.doctor.variants import DECLARED, Axis, AxisChoice, Variant, with_output
 from zoolens.inventory.datasets.imagenet import imagenet_classes
 from zoolens.inventory.manifests.schema import Manifest
@@ -75,7 +75,8 @@ def order_choices(
 
 
 def doubt(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis:
-    """Return the diagnosis, or a suspicious one if it would call a manifest right whose accuracy is near chance."""
+    """Return the diagnosis, or a suspicious one if it would call a manifest right whose accuracy is near chance; an
+    undecided one if its accuracy is near that of the commonest class."""
     evidence, labels = bench.measure(best, Level.SELECTION), bench.data[Level.SELECTION].labels()
     if evidence.distance is None or evidence.n < FEWEST or evidence.error is not None:
         return diagnosis
@@ -83,15 +84,42 @@ def doubt(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis
     guessing = no_better_than_guessing(evidence.right, labels)
     declared, accuracy = bench.measure(DECLARED, Level.SELECTION), evidence.value or 0.0
     hidden = hidden_order(declared, labels, accuracy) or hidden_order(evidence, labels, accuracy)
-    if hidden is None and (not guessing or mended or diagnosis.status is Status.UNDECIDED):
+    if hidden is None and evidence.one_answer:
+        answer = int(evidence.distance[0] + labels[0])
+        sentence = (
+            f"Nothing works: every one of {evidence.n:,} {bench.noun} of several classes is answered with class "
+            f"{answer}. Suspect the weights, the preprocessing and the tensors that the manifest names."
+        )
+        return diagnosis.suspicious(sentence)
+    if hidden is None and not guessing and diagnosis.status is Status.RIGHT:
+        if _informative(evidence, labels):
+            return diagnosis
+        return replace(diagnosis, status=Status.UNDECIDED, sentence=_uninformed(evidence, labels, bench.noun))
+    if hidden is None and (not guessing or mended or not bench.enough):
         return diagnosis
-    sentence = _sentence(evidence, len(diagnosis.trials) - 1, len(np.unique(labels)), guessing, hidden)
+    sentence = _sentence(evidence, len(diagnosis.trials) - 1, len(np.unique(labels)), guessing, hidden, bench.noun)
     # It rests on a change that happens to fit a few of the classes: it would correct one error by another.
     if mended:
         return diagnosis.suspicious(sentence)
     if diagnosis.faults:
         sentence += f" Besides: {diagnosis.sentence}"
     return replace(diagnosis, status=Status.SUSPICIOUS, sentence=sentence)
+
+
+def _informative(evidence: Evidence, labels: NDArray[Any]) -> bool:
+    """Whether answers are right more often, by more than noise, than the commonest class would be for all inputs."""
+    common = labels == _most_frequent(labels)
+    won, lost = (int(np.count_nonzero(flags)) for flags in (evidence.right & ~common, ~evidence.right & common))
+    return won > lost and exact_mcnemar(lost, won) < ALPHA
+
+
+def _uninformed(evidence: Evidence, labels: NDArray[Any], noun: str) -> str:
+    common = float(np.mean(labels == _most_frequent(labels)))
+    return (
+        f"Undecided: no variant is better, but top-1 ({100 * (evidence.value or 0):.1f} % of {evidence.n:,} {noun}) is "
+        f"not higher by more than noise than that of answering the commonest class always ({100 * common:.1f} %), so "
+        f"that it hardly tells variants apart; use more {noun} of other classes."
+    )
 
 
 def hidden_order(evidence: Evidence, labels: NDArray[Any], accuracy: float) -> Separation | None:
@@ -121,13 +149,15 @@ def _most_frequent(values: NDArray[Any]) -> int:
     return int(np.bincount(values).argmax())
 
 
-def _sentence(evidence: Evidence, variants: int, classes: int, guessing: bool, hidden: Separation | None) -> str:
+def _sentence(
+    evidence: Evidence, variants: int, classes: int, guessing: bool, hidden: Separation | None, noun: str
+) -> str:
     tried = f"{variants} variants, orders of the labels among them"
     text = (
         f"Nothing works: neither as declared nor with any of {tried}, is top-1 ({100 * (evidence.value or 0):.1f} % of "
-        f"{evidence.n:,} images) better than guessing among {classes} classes."
+        f"{evidence.n:,} {noun}) better than guessing among {classes} classes."
         if guessing
-        else f"Hardly anything works: top-1 is {100 * (evidence.value or 0):.1f} % of {evidence.n:,} images, as "
+        else f"Hardly anything works: top-1 is {100 * (evidence.value or 0):.1f} % of {evidence.n:,} {noun}, as "
         f"declared and with any of {tried}."
     )
     if hidden is None:
@@ -136,8 +166,8 @@ def _sentence(evidence: Evidence, variants: int, classes: int, guessing: bool, h
             "a label_map in the manifest, or with a classes.txt beside the data."
         )
     return (
-        f"{text} The label order is wrong: read as the class that each mostly stands for on one half of the images, "
-        f"the answers are right on {100 * hidden.accuracy:.1f} % of the other half ({hidden.n:,} images). Say which "
+        f"{text} The label order is wrong: read as the class that each mostly stands for on one half of the {noun}, "
+        f"the answers are right on {100 * hidden.accuracy:.1f} % of the other half ({hidden.n:,} {noun}). Say which "
         "class each output stands for with labels or a label_map in the manifest."
     )
 

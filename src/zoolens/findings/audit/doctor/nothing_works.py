@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
-from zoolens.findings.audit.doctor.diagnosis import Diagnosis
-from zoolens.findings.audit.doctor.evidence import FEWEST
+from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Status
+from zoolens.findings.audit.doctor.evidence import ALPHA, FEWEST, Evidence
+from zoolens.findings.audit.doctor.evidence_figures import JudgedAnswers, p_above_blind
 from zoolens.findings.audit.doctor.figure_words import FigureWords
 from zoolens.findings.audit.doctor.search import found_nothing
 from zoolens.findings.audit.doctor.variants import Variant
 
 
 def doubt_nothing(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis:
-    """Return the diagnosis, or a suspicious one without a correction where even the best figure is near nothing."""
+    """Return the diagnosis, or a suspicious one without a correction where even the best figure is near nothing; an
+    undecided one where blind answers are as good as any, or where chance may have made the figure."""
     evidence = bench.measure(best, Level.SELECTION)
-    if evidence.distance is not None or evidence.n < FEWEST or not found_nothing(evidence):
+    figure = evidence.figure
+    if not isinstance(figure, JudgedAnswers) or evidence.n < FEWEST:
         return diagnosis
     figures = FigureWords(diagnosis.metric, diagnosis.unit)
-    error = bench.measure(Variant(), Level.SCREEN).error
+    if figure.metric.blind == figure.metric.best:
+        sentence = (
+            f"Undecided: on these data answers that have nothing to do with the {bench.noun} reach the best "
+            f"{figures.name} there is ({figures.value(figure.metric.blind)}), so that one variant cannot be told from "
+            f"another. Use {bench.noun} whose truths differ."
+        )
+        return replace(diagnosis.suspicious(sentence), status=Status.UNDECIDED)
+    if not found_nothing(evidence):
+        unsure = diagnosis.status is Status.RIGHT and (p_above_blind(figure) or 0.0) >= ALPHA
+        return _undecided(diagnosis, evidence, bench.noun) if unsure else diagnosis
+    error = diagnosis.trials[0].error
     sentence = (
         f"Nothing works: neither as declared nor with any of {len(diagnosis.trials) - 1} variants is {figures.name} "
         f"({figures.value(evidence.value)} on {evidence.n:,} {bench.noun}) better than that of answers that have "
@@ -26,3 +41,13 @@ def doubt_nothing(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> D
     if error:
         sentence += f" As declared it cannot be evaluated at all: {error}"
     return diagnosis.suspicious(sentence)
+
+
+def _undecided(diagnosis: Diagnosis, evidence: Evidence, noun: str) -> Diagnosis:
+    figures = FigureWords(diagnosis.metric, diagnosis.unit)
+    sentence = (
+        f"Undecided: no variant is better, but {figures.name} ({figures.value(evidence.value)} on {evidence.n:,} "
+        f"{noun}) is not better by more than noise than that of answers that have nothing to do with the {noun}; more "
+        f"{noun} tell."
+    )
+    return replace(diagnosis, status=Status.UNDECIDED, sentence=sentence)

@@ -36,6 +36,15 @@ def test_better_and_worse_need_more_than_noise():
     assert not is_better(Contrast(none, evidence([1] * 3 + [0] * 17)))
 
 
+def test_one_answer_to_all_images_is_never_better():
+    """On data of which most are of one class, it is right more often than many a good model."""
+    good, common = evidence([1] * 60 + [0] * 40), replace(evidence([1] * 95 + [0] * 5), one_answer=True)
+    assert not is_better(Contrast(good, common))
+    assert Contrast(good, common).difference.adjusted(1) == 1.0
+    assert Contrast(common, good).worse
+    assert is_better(Contrast(replace(good, one_answer=True), evidence([1] * 95 + [0] * 5)))
+
+
 def test_probability_sees_what_answers_do_not():
     spread = np.linspace(-0.1, 0.1, 40)
     sure, unsure = evidence([1] * 40, spread), evidence([1] * 40, spread * 2 - 0.5)

@@ -20,20 +20,23 @@ from zoolens.inventory.tasks.judgement import Metric
 LABELS = Manifest(name="net", inputs=(Input(shape=(1, 3, 8, 8)),), outputs=(Output(task="multilabel"),))
 
 
-def trial(variant, value, error=None):
-    change = None if error or variant == "as declared" else 0.0
-    return VariantTrial(variant, "–", "run", 10, value, None, change, None, None, int(change is not None), error)
+def trial(variant, value, error=None, gained=0.0, p_value=None):
+    change = None if error or variant == "as declared" else gained
+    return VariantTrial(variant, "–", "run", 10, value, None, change, None, p_value, int(change is not None), error)
 
 
-def said(trials, confirmation=None, error=None, status=Status.UNDECIDED, exact=False):
-    words = VerdictWords(Metric("ap"), "images", status, confirmation, trials, exact)
-    return words.sentence([], None, error)
+def worded(trials, confirmation=None, few=False):
+    return VerdictWords(Metric("ap"), "images", confirmation, trials, few=few, held_out=True)
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_an_undecided_manifest_that_cannot_run_is_said_to(exact):
+def said(trials, confirmation=None, error=None, status=Status.UNDECIDED, few=False):
+    return worded(trials, confirmation, few).sentence(status, [], None, error)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_an_undecided_manifest_that_cannot_run_is_said_to(few):
     trials = (trial("as declared", None, "It breaks."), trial("boxes: xyxy", 0.4))
-    sentence = said(trials, error="It breaks.", exact=exact)
+    sentence = said(trials, error="It breaks.", few=few)
     assert sentence.startswith("Undecided: ")
     assert sentence.endswith(". As declared it cannot be evaluated at all: It breaks.")
 
@@ -43,6 +46,15 @@ def test_where_nothing_can_be_compared_nothing_is_said_of_noise():
     expected = "Undecided: there is no other variant that can be evaluated and that it could be compared with."
     assert said(alone) == expected
     assert said((*alone, trial("boxes: xyxy", None, "It breaks."))) == expected
+
+
+def test_what_looks_better_and_is_not_confirmed_is_named():
+    declared, better = trial("as declared", 0.4), trial("boxes: xyxy", 0.6, gained=0.2, p_value=0.01)
+    assert worded((declared, better)).unconfirmed is better
+    start = "Undecided: boxes: xyxy looks better, which is not confirmed on images that the search did not use ("
+    assert said((declared, better)).startswith(start)
+    assert worded((declared, trial("boxes: xyxy", 0.6, gained=0.2, p_value=0.06))).unconfirmed is None
+    assert worded((declared, trial("boxes: xyxy", 0.2, gained=-0.2, p_value=0.01))).unconfirmed is None
 
 
 def test_images_of_the_search_are_not_called_others():
@@ -71,18 +83,18 @@ def telling(contrasts, seen, *, discrete):
         tried=list(contrasts),
         widest=lambda variant: variant,
         contrast=lambda base, variant, level: contrasts[variant],
-        sizes={Level.SELECTION: 100, Level.ALL: 200},
-        held_out=True,
+        enough=True,
     )
     return VariantBench.telling.fget(bench)
 
 
-def test_every_variant_of_the_selection_must_be_ruled_out():
+@pytest.mark.parametrize("discrete", [False, True])
+def test_every_variant_of_the_selection_must_be_ruled_out(discrete):
     """The declared one saw more inputs than most: variants that saw fewer of them count all the same."""
-    known, unknown = Contrast(evidence([1] * 60), evidence([0] * 60)), Contrast(evidence([1, 0]), evidence([1, 1]))
+    known, unknown = Contrast(evidence([1] * 60), evidence([0] * 60)), Contrast(evidence([1, 0]), evidence([0, 1]))
     contrasts = {"final": known, "other": unknown}
-    assert telling(contrasts, ["final"], discrete=False)
-    assert not telling(contrasts, ["final", "other"], discrete=False)
+    assert telling(contrasts, ["final"], discrete=discrete)
+    assert not telling(contrasts, ["final", "other"], discrete=discrete)
 
 
 @pytest.mark.parametrize("discrete", [False, True])

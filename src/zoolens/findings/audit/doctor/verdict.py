@@ -34,9 +34,11 @@ def judge(bench: VariantBench, axes: Sequence[Axis], not_swept: Sequence[NotSwep
     fixed = better.choosing(proven) if proven else better
     faults = tuple(_faults(fixed, axes))
     metric = judged_metric(bench, final)
-    status = _status(fixed) if faults or telling else Status.UNDECIDED
-    words = VerdictWords(metric, bench.noun, status, confirmation, trials, bench.task.discrete)
-    error = bench.measure(DECLARED, Level.SCREEN).error
+    few = bench.task.discrete and not bench.enough
+    words = VerdictWords(metric, bench.noun, confirmation, trials, few=few, held_out=bench.held_out)
+    settled = telling and words.unconfirmed is None
+    status = _status(fixed) if faults or settled else Status.UNDECIDED
+    error = bench.measure(DECLARED, Level.SCREEN).error or trials[0].error
     return Diagnosis(
         model=bench.job.entry.full_ref,
         runtime=bench.job.runtime.full_name,
@@ -46,7 +48,7 @@ def judge(bench: VariantBench, axes: Sequence[Axis], not_swept: Sequence[NotSwep
         lower_is_better=metric.lower_is_better,
         noun=bench.noun,
         status=status,
-        sentence=words.sentence(_faults(better, axes), proven.proof if proven else None, error),
+        sentence=words.sentence(status, _faults(better, axes), proven.proof if proven else None, error),
         faults=faults,
         confirmation=confirmation,
         trials=trials,

@@ -7,36 +7,51 @@ from dataclasses import dataclass
 
 from zoolens.findings.audit.doctor.bench import MIN_HELD_OUT
 from zoolens.findings.audit.doctor.diagnosis import Confirmation, Fault, Status, VariantTrial
-from zoolens.findings.audit.doctor.evidence import WORTH_SEEING
+from zoolens.findings.audit.doctor.evidence import ALPHA, WORTH_SEEING
+from zoolens.findings.audit.doctor.evidence_figures import gained
 from zoolens.findings.audit.doctor.figure_words import FigureWords
 from zoolens.inventory.tasks.judgement import Metric
 
 
 @dataclass(frozen=True)
 class VerdictWords:
-    """What the sentence is made of. `exact`: answers are right or wrong, so that their number says what it can show."""
+    """What the sentence is made of. `few`: answers are right or wrong, and so few that a variant which is right on a
+    tenth more of them would not be better by more than noise."""
 
     metric: Metric
     noun: str  # what inputs are called
-    status: Status
     confirmation: Confirmation | None
     trials: Sequence[VariantTrial]  # the declared one first
-    exact: bool
+    few: bool
+    held_out: bool  # whether there are inputs that the search did not use
 
     @property
     def figures(self) -> FigureWords:
         return FigureWords(self.metric.name, self.metric.unit)
 
-    def sentence(self, faults: Sequence[Fault], proof: str | None, error: str | None) -> str:
+    @property
+    def unconfirmed(self) -> VariantTrial | None:
+        """The best of the variants that are better by more than noise among all that were tried; None: none is."""
+        better = [
+            trial
+            for trial in self.trials[1:]
+            if not trial.error and self._gain(trial) > 0 and trial.p_value is not None and trial.p_value < ALPHA
+        ]
+        return max(better, key=self._gain, default=None)
+
+    def _gain(self, trial: VariantTrial) -> float:
+        return gained(self.metric, trial.change or 0.0)
+
+    def sentence(self, status: Status, faults: Sequence[Fault], proof: str | None, error: str | None) -> str:
         """`faults`: those that cost figures; `proof`: what is wrong besides, which costs none; `error`: why the
         manifest cannot be evaluated as declared."""
         confirmed = self.confirmation
         if confirmed is None or not faults:
-            return f"The manifest is wrong: {proof}" if proof else self._no_fault() + _cannot(error)
+            return f"The manifest is wrong: {proof}" if proof else self._no_fault(status) + _cannot(error)
         what = " and ".join(f"{fault.factor} {fault.correct} instead of {fault.declared}" for fault in faults)
         fresh = " that the search did not use" if confirmed.fresh else ""
         tests = "" if confirmed.fresh else f", adjusted for {len(self.trials) - 1} variants"
-        words = "wrong" if self.status is Status.WRONG else "not the best"
+        words = "wrong" if status is Status.WRONG else "not the best"
         return (
             f"The manifest is {words}: with {what}, {self._change(confirmed)} "
             f"({confirmed.n:,} {self.noun}{fresh}, {confirmed.test} p {_p(confirmed.p_value)}{tests})."
@@ -51,10 +66,10 @@ class VerdictWords:
         moves = "falls" if self.metric.lower_is_better else "rises"
         return f"{figures.name} {moves} from {figures.value(confirmed.before)} to {figures.value(confirmed.after)}"
 
-    def _no_fault(self) -> str:
+    def _no_fault(self, status: Status) -> str:
         figures, declared, others = self.figures, self.trials[0], self.trials[1:]
         text = f"The manifest is right: none of {len(others)} variants is better than it by more than noise"
-        if self.status is Status.UNDECIDED:
+        if status is Status.UNDECIDED:
             text = self._undecided(declared, len(others))
         if self.confirmation is not None:
             confirmed = self.confirmation
@@ -67,8 +82,7 @@ class VerdictWords:
                 f"{self.noun})."
             )
         seen = [trial for trial in others if trial.n == declared.n and trial.change is not None and not trial.error]
-        sign = -1 if self.metric.lower_is_better else 1
-        best = max(seen, key=lambda trial: sign * (trial.change or 0.0), default=None)
+        best = max(seen, key=self._gain, default=None)
         if best is None:
             return f"{text}."
         p_value = "not known" if best.p_value is None else f"p {_p(best.p_value)} adjusted for all"
@@ -80,12 +94,15 @@ class VerdictWords:
     def _undecided(self, declared: VariantTrial, others: int) -> str:
         if all(trial.error for trial in self.trials[1:]):
             return "Undecided: there is no other variant that can be evaluated and that it could be compared with"
-        if self.exact:
+        if self.few:
             return (
                 f"Undecided: {declared.n:,} {self.noun} are too few to distinguish a variant that is "
                 f"{100 * WORTH_SEEING:.0f} points better from noise, "
                 f"{others} variants being tried; {2 * MIN_HELD_OUT} are enough"
             )
+        if self.unconfirmed is not None:
+            fresh = f" on {self.noun} that the search did not use" if self.held_out else ""
+            return f"Undecided: {self.unconfirmed.variant} looks better, which is not confirmed{fresh}"
         return (
             f"Undecided: none of {others} variants is better by more than noise, but {declared.n:,} {self.noun} do not "
             f"rule out that one of them is {100 * WORTH_SEEING:.0f} {self._unit} better; more {self.noun} tell"

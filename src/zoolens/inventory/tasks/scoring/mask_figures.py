@@ -60,6 +60,11 @@ class MaskParts:
             sums[:, place] = rows[:, self.image[first:last]] @ self.pixels[first:last].astype(np.float64)
         return sums.reshape(len(rows), len(self.classes), 2, _KINDS)
 
+    @property
+    def true_pixels(self) -> Counts:
+        """How many judged pixels each class has, over all images."""
+        return np.array([self.pixels[first:last, _TRUE].sum() for first, last in pairwise(self.bounds)], np.int64)
+
     def _any(self, kind: int) -> Flags:
         there = self.pixels[:, kind] != 0
         return np.array([there[first:last].any() for first, last in pairwise(self.bounds)], bool)
