@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
 from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Status
-from zoolens.findings.audit.doctor.evidence import ALPHA, FEWEST, Evidence
-from zoolens.findings.audit.doctor.evidence_figures import JudgedAnswers, p_above_blind
+from zoolens.findings.audit.doctor.evidence import FEWEST, Evidence
+from zoolens.findings.audit.doctor.evidence_figures import JudgedAnswers
 from zoolens.findings.audit.doctor.figure_words import FigureWords
 from zoolens.findings.audit.doctor.search import found_nothing
 from zoolens.findings.audit.doctor.variants import Variant
@@ -29,7 +29,7 @@ def doubt_nothing(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> D
         )
         return replace(diagnosis.suspicious(sentence), status=Status.UNDECIDED)
     if not found_nothing(evidence):
-        unsure = diagnosis.status is Status.RIGHT and (p_above_blind(figure) or 0.0) >= ALPHA
+        unsure = diagnosis.status is Status.RIGHT and _may_be_blind(figure)
         return _undecided(diagnosis, evidence, bench.noun) if unsure else diagnosis
     error = diagnosis.trials[0].error
     sentence = (
@@ -41,6 +41,14 @@ def doubt_nothing(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> D
     if error:
         sentence += f" As declared it cannot be evaluated at all: {error}"
     return diagnosis.suspicious(sentence)
+
+
+def _may_be_blind(figure: JudgedAnswers) -> bool:
+    """Whether the interval of a figure reaches to that of answers which have nothing to do with the inputs."""
+    blind, interval = figure.metric.blind, figure.interval
+    if blind is None or interval is None:
+        return False
+    return interval.high >= blind if figure.metric.lower_is_better else interval.low <= blind
 
 
 def _undecided(diagnosis: Diagnosis, evidence: Evidence, noun: str) -> Diagnosis:
