@@ -35,6 +35,8 @@ def answer(job: Mapping[str, Any]) -> dict[str, Any]:
             for count in range(job["number"]):
                 tell({"count": count, "content": job["content"]})
             time.sleep(job["seconds"])
+        case "sleep":
+            time.sleep(job["seconds"])
     return {"twice": 2 * job["number"], "content": job["content"][::-1], "trusted": trusted()}
 
 
