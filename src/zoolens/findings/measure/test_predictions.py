@@ -1,4 +1,5 @@
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,3 +121,16 @@ def test_of_uneven_data_it_is_said_how_good_a_constant_answer_is():
     buffer.add([str(place) for place in range(10)], np.array([0] * 9 + [1]), [AnswerBatch(rows, rows)])
     (told,) = remarks(read_predictions(buffer.take()))
     assert told == "9 of 10 inputs are of one class (class 0): always answering it would have an accuracy of 90.0 %"
+
+
+def test_answers_are_kept_without_pandas(monkeypatch):
+    """`pa.array` imports it where it is installed, which takes half a second of every evaluation."""
+    monkeypatch.setattr(pa, "array", None)
+    buffer = PredictionBuffer()
+    rows = np.array([[0.5, 0.3, 0.2], [0.6, 0.2, 0.2]], np.float32)
+    buffer.add(["naïve", ""], np.array([1, 0]), [AnswerBatch(rows, rows)])
+    table = buffer.take()
+    assert table["input"].to_pylist() == ["naïve", ""]
+    assert table["label"].to_pylist() == [1, 0]
+    assert table["top"].to_pylist() == [[0, 1, 2], [0, 1, 2]]
+    table.validate(full=True)

@@ -45,7 +45,7 @@ def box_agreement(a: Detections, b: Detections) -> float:
 
 def _all_overlaps(ours: Floats, theirs: Floats) -> Floats:
     nobody = np.zeros(len(theirs), bool)
-    found = np.array([overlaps(box, theirs, nobody) for box in ours])
+    found = overlaps(ours, theirs, nobody)
     # The overlap of an empty box with itself would be 0 / 0.
     same = (ours[:, np.newaxis] == theirs).all(axis=2)
     result: Floats = np.where(same, 1.0, found)

@@ -10,6 +10,7 @@ One thing differs from pycocotools: there, a true box whose id is 0 can never be
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +28,7 @@ MATCHED: Final = 1
 FALSE: Final = 0
 IGNORED: Final = -1
 
+_OVERLAPS: Final = 1 << 16  # computed at once, 0.5 MB
 # pycocotools lowers a threshold of 1 by this much; the literal is its own.
 _LARGEST_THRESHOLD: Final = 1 - 1e-10
 
@@ -57,41 +59,50 @@ def match_boxes(found: Detections, true: Truths) -> ImageParts:
         members = np.flatnonzero(true.classes == label)
         first, last = np.searchsorted(classes, [label, label + 1])
         counts[:, place] = (~uncounted[:, members]).sum(axis=1)
-        matching = _Matching(true.boxes[members], true.crowds[members], uncounted[:, members])
-        for detection in range(first, last):
-            matching.take(boxes[detection], outcomes[:, :, detection])
+        if first == last:
+            continue
+        matching = _Matching(true.crowds[members], uncounted[:, members])
+        for detection, overlap in _near(boxes[first:last], true.boxes[members], true.crowds[members]):
+            matching.take(overlap, outcomes[:, :, first + detection])
     return ImageParts(classes, scores, outcomes, truth_classes, counts)
 
 
-def overlaps(box: Floats, others: Floats, crowds: Flags) -> Floats:
-    """Intersection over union of a detection with each true box; over the detection's own area for crowd regions."""
-    width = np.minimum(box[2] + box[0], others[:, 2] + others[:, 0]) - np.maximum(box[0], others[:, 0])
-    height = np.minimum(box[3] + box[1], others[:, 3] + others[:, 1]) - np.maximum(box[1], others[:, 1])
+def _near(boxes: Floats, others: Floats, crowds: Flags) -> Iterator[tuple[int, Floats]]:
+    """The overlaps of each detection that reaches the least threshold with some true box."""
+    rows = max(1, _OVERLAPS // len(others))
+    for start in range(0, len(boxes), rows):
+        found = overlaps(boxes[start : start + rows], others, crowds)
+        for row in np.flatnonzero((found >= THRESHOLDS[0]).any(axis=1)).tolist():
+            yield start + row, found[row]
+
+
+def overlaps(boxes: Floats, others: Floats, crowds: Flags) -> Floats:
+    """Intersection over union of detections with true boxes (detections × true boxes); over the detection's own area
+    for crowd regions."""
+    left, top, wide, high = (side[:, np.newaxis] for side in boxes.T)
+    width = np.minimum(wide + left, others[:, 2] + others[:, 0]) - np.maximum(left, others[:, 0])
+    height = np.minimum(high + top, others[:, 3] + others[:, 1]) - np.maximum(top, others[:, 1])
     meet = (width > 0) & (height > 0)
     shared = width * height
-    area = box[2] * box[3]
+    area = wide * high
     union = np.where(crowds, area, area + others[:, 2] * others[:, 3] - shared)
     # Areas may underflow to 0 where widths do not; such boxes do not overlap.
-    result: Floats = np.divide(shared, union, out=np.zeros(len(others)), where=meet & (union > 0))
+    result: Floats = np.divide(shared, union, out=np.zeros(shared.shape), where=meet & (union > 0))
     return result
 
 
 class _Matching:
     """The true boxes of one class in one image, and which of them are taken, for each area range and threshold."""
 
-    def __init__(self, boxes: Floats, crowds: Flags, uncounted: Flags) -> None:
-        self._boxes = boxes
+    def __init__(self, crowds: Flags, uncounted: Flags) -> None:
         self._crowds = crowds
         self._uncounted = uncounted
         self._thresholds = np.minimum(THRESHOLDS, _LARGEST_THRESHOLD)[:, np.newaxis]
-        self._taken = np.zeros((len(uncounted), len(THRESHOLDS), len(boxes)), bool)
+        self._taken = np.zeros((len(uncounted), len(THRESHOLDS), len(crowds)), bool)
 
-    def take(self, box: Floats, outcome: NDArray[np.int8]) -> None:
+    def take(self, overlap: Floats, outcome: NDArray[np.int8]) -> None:
         """Matches the next detection, and writes its outcome (areas × thresholds) where it is matched."""
-        overlap = overlaps(box, self._boxes, self._crowds)
         near = np.flatnonzero(overlap >= self._thresholds[0])
-        if not len(near):
-            return
         # Backwards, since argmax returns the first of equal values and the last is wanted.
         near = near[::-1]
         free = ~self._taken[:, :, near] & (overlap[near] >= self._thresholds)

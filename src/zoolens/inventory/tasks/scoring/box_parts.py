@@ -50,30 +50,29 @@ class BoxParts:
     def __init__(self) -> None:
         self.images = 0
         self._numbers: dict[bytes, int] = {}  # of each combination of outcomes
-        self._found: list[tuple[NDArray[Any], ...]] = [_NO_DETECTIONS]
-        self._true: list[tuple[NDArray[Any], ...]] = [_NO_TRUTHS]
+        # Column by column, so that pieces can be joined without a second copy of all.
+        self._found: list[list[NDArray[Any]]] = [[column] for column in _NO_DETECTIONS]
+        self._true: list[list[NDArray[Any]]] = [[column] for column in _NO_TRUTHS]
 
     def add(self, parts: Sequence[ImageParts]) -> None:
         if not parts:
             return
         places = np.arange(self.images, self.images + len(parts), dtype=np.int32)
         outcomes = np.concatenate([part.outcomes for part in parts], axis=2)
-        self._found.append(
-            (
-                np.repeat(places, [len(part.scores) for part in parts]),
-                np.concatenate([part.classes for part in parts]).astype(np.int32),
-                np.concatenate([part.scores for part in parts]),
-                np.concatenate([ranks(part.classes) for part in parts]).astype(np.uint8),
-                self._numbered(outcomes.reshape(_WIDTH, -1)),
-            )
+        found: tuple[NDArray[Any], ...] = (
+            np.repeat(places, [len(part.scores) for part in parts]),
+            np.concatenate([part.classes for part in parts]).astype(np.int32),
+            np.concatenate([part.scores for part in parts]),
+            np.concatenate([ranks(part.classes) for part in parts]).astype(np.uint8),
+            self._numbered(outcomes.reshape(_WIDTH, -1)),
         )
-        self._true.append(
-            (
-                np.repeat(places, [len(part.truth_classes) for part in parts]),
-                np.concatenate([part.truth_classes for part in parts]).astype(np.int32),
-                np.concatenate([part.truth_counts for part in parts], axis=1).T.astype(np.int32),
-            )
+        true: tuple[NDArray[Any], ...] = (
+            np.repeat(places, [len(part.truth_classes) for part in parts]),
+            np.concatenate([part.truth_classes for part in parts]).astype(np.int32),
+            np.concatenate([part.truth_counts for part in parts], axis=1).T.astype(np.int32),
         )
+        for kept, new in zip((*self._found, *self._true), (*found, *true), strict=True):
+            kept.append(new)
         self.images += len(parts)
 
     def _numbered(self, outcomes: NDArray[np.int8]) -> NDArray[np.int32]:
@@ -85,14 +84,19 @@ class BoxParts:
         return result
 
     def found(self) -> FoundBoxes:
-        image, label, score, rank, pattern = (np.concatenate(column) for column in zip(*self._found, strict=True))
+        image, label, score, rank, pattern = map(_joined, self._found)
         patterns = np.frombuffer(b"".join(self._numbers), np.int8).reshape(-1, len(AREAS), len(THRESHOLDS))
         return FoundBoxes(image, label, score, rank, pattern, patterns)
 
     def true(self) -> TrueCounts:
-        return TrueCounts(*(np.concatenate(column) for column in zip(*self._true, strict=True)))
+        return TrueCounts(*map(_joined, self._true))
 
     @property
     def classes(self) -> Integers:
         """Classes that have true boxes."""
         return np.unique(self.true().label).astype(np.int64)
+
+
+def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    pieces[:] = [np.concatenate(pieces)]
+    return pieces[0]

@@ -22,6 +22,8 @@ from zoolens.inventory.tasks.scoring.box_parts import BoxParts, FoundBoxes
 
 LIMITS: Final = (1, 10, 100)  # of detections of a class in an image, for average recall
 
+_ANY: Final = 1 << 62  # copies of images that change nothing where no scores are equal
+
 Places = NDArray[np.int32]
 
 
@@ -91,46 +93,6 @@ class _Ranged:
 
 
 @dataclass(frozen=True)
-class Pool:
-    """Detections and true boxes of one class in all images that have one of them."""
-
-    images: Places
-    truths: Places  # areas × images: true boxes that count
-    # Matched detections whose rank is below all of LIMITS but the last: their images, and whether each is matched at
-    # each threshold within each limit, detections × (thresholds · limits).
-    limited: Places
-    within: Flags
-    ranged: tuple[_Ranged, ...]
-    _points: dict[int, tuple[int, Points]] = field(default_factory=dict, repr=False, compare=False)
-
-    def points(self, area: int, copies: int) -> Points:
-        """The curve's points in a range of areas, where no image counts more often than `copies`."""
-        ranged = self.ranged[area]
-        needed = copies if ranged.tied.any() else 1
-        known = self._points.get(area)
-        # Copies that no image has change no sum.
-        if known is None or known[0] < needed:
-            known = self._points[area] = needed, ranged.points(needed)
-        return known[1]
-
-
-def pooled(parts: BoxParts, classes: Integers) -> list[Pool]:
-    """A pool for each class. Detections of other classes enter no figure: these have no true boxes."""
-    found, true = parts.found(), parts.true()
-    order = np.argsort(-found.score, kind="stable")
-    order = order[np.argsort(found.label[order], kind="stable")]
-    bounds = np.searchsorted(found.label[order], [classes, classes + 1]).T
-    by_class = np.argsort(true.label, kind="stable")
-    true_bounds = np.searchsorted(true.label[by_class], [classes, classes + 1]).T
-    kinds = _Patterns.of(found)
-    pools = []
-    for (first, last), (first_true, last_true) in zip(bounds, true_bounds, strict=True):
-        rows = by_class[first_true:last_true]
-        pools.append(_pool(found, kinds, order[first:last], true.image[rows], true.count[rows]))
-    return pools
-
-
-@dataclass(frozen=True)
 class _Patterns:
     """What each combination of outcomes means: combinations × areas, and × thresholds."""
 
@@ -147,6 +109,66 @@ class _Patterns:
         return cls(matched, ~ignored, event, ~event & (found.patterns[:, :, 0] == FALSE))
 
 
+@dataclass(frozen=True)
+class _Found:
+    """All detections of one class by descending score; those of equal score in the order of images."""
+
+    place: Places  # of the image among those of the pool
+    block: Places  # detections of one image and score have one number
+    pattern: Places
+    kinds: _Patterns
+
+    def in_range(self, area: int) -> _Ranged:
+        kinds = self.kinds
+        kept = np.flatnonzero((kinds.event | kinds.ordinary)[self.pattern, area])
+        pattern, block = self.pattern[kept], self.block[kept]
+        event = kinds.event[pattern, area]
+        # A detection that is always ignored is seen by no sum, so that its block may be taken for one without it.
+        tied = (np.bincount(block)[block] > 1) & (np.bincount(block, event)[block] > 0)
+        return _Ranged(self.place[kept], block, event, tied, pattern, kinds.matched[:, area], kinds.taken[:, area])
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Detections and true boxes of one class in all images that have one of them."""
+
+    images: Places
+    truths: Places  # areas × images: true boxes that count
+    # Matched detections whose rank is below all of LIMITS but the last: their images, and whether each is matched at
+    # each threshold within each limit, detections × (thresholds · limits).
+    limited: Places
+    within: Flags
+    found: _Found
+    _points: dict[int, tuple[int, Points]] = field(default_factory=dict, repr=False, compare=False)
+
+    def points(self, area: int, copies: int) -> Points:
+        """The curve's points in a range of areas, where no image counts more often than `copies`."""
+        known = self._points.get(area)
+        # Copies that no image has change no sum.
+        if known is None or known[0] < copies:
+            ranged = self.found.in_range(area)
+            tied = bool(ranged.tied.any())
+            known = self._points[area] = (copies if tied else _ANY), ranged.points(copies if tied else 1)
+        return known[1]
+
+
+def pooled(parts: BoxParts, classes: Integers) -> list[Pool]:
+    """A pool for each class. Detections of other classes enter no figure: these have no true boxes."""
+    found, true = parts.found(), parts.true()
+    order = np.argsort(found.label, kind="stable")
+    bounds = np.searchsorted(found.label, [classes, classes + 1], sorter=order).T
+    by_class = np.argsort(true.label, kind="stable")
+    true_bounds = np.searchsorted(true.label, [classes, classes + 1], sorter=by_class).T
+    kinds = _Patterns.of(found)
+    pools = []
+    for (first, last), (first_true, last_true) in zip(bounds, true_bounds, strict=True):
+        rows = by_class[first_true:last_true]
+        chosen = order[first:last]
+        chosen = chosen[np.argsort(-found.score[chosen], kind="stable")]
+        pools.append(_pool(found, kinds, chosen, true.image[rows], true.count[rows]))
+    return pools
+
+
 def _pool(
     found: FoundBoxes, kinds: _Patterns, chosen: Integers, true_images: Places, counts: NDArray[np.int32]
 ) -> Pool:
@@ -156,17 +178,13 @@ def _pool(
     truths[:, np.searchsorted(images, true_images)] = counts.T
     new = (np.diff(place, prepend=-1) != 0) | (np.diff(found.score[chosen], prepend=np.nan) != 0)
     block, pattern = (np.cumsum(new) - 1).astype(np.int32), found.pattern[chosen]
-    ranged = tuple(_in_range(area, kinds, pattern, place, block) for area in range(len(AREAS)))
     early = np.flatnonzero((found.rank[chosen] < LIMITS[-2]) & kinds.matched[pattern, 0].any(axis=1))
     below = found.rank[chosen[early]][:, np.newaxis] < np.array(LIMITS[:-1])
     within = kinds.matched[pattern[early], 0][:, :, np.newaxis] & below[:, np.newaxis]
-    return Pool(images, truths, place[early], within.reshape(len(early), math.prod(within.shape[1:])), ranged)
-
-
-def _in_range(area: int, kinds: _Patterns, pattern: Places, place: Places, block: Places) -> _Ranged:
-    kept = np.flatnonzero((kinds.event | kinds.ordinary)[pattern, area])
-    which, blocks = pattern[kept], block[kept]
-    event = kinds.event[which, area]
-    # A detection that is always ignored is seen by no sum, so that its block may be taken for one without it.
-    tied = (np.bincount(blocks)[blocks] > 1) & (np.bincount(blocks, event)[blocks] > 0)
-    return _Ranged(place[kept], blocks, event, tied, which, kinds.matched[:, area], kinds.taken[:, area])
+    return Pool(
+        images,
+        truths,
+        place[early],
+        within.reshape(len(early), math.prod(within.shape[1:])),
+        _Found(place, block, pattern, kinds),
+    )
