@@ -30,7 +30,7 @@ from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.scoring.box_agreement import box_agreement
 from zoolens.inventory.tasks.scoring.box_figures import BoxAccumulator, BoxFigures
 from zoolens.inventory.tasks.scoring.box_lists import Detections, Truths, truths
-from zoolens.inventory.tasks.scoring.box_matching import AREAS, FALSE, MATCHED, ImageParts, match_boxes
+from zoolens.inventory.tasks.scoring.box_matching import FALSE, MATCHED, ImageParts, match_boxes
 from zoolens.inventory.tasks.scoring.box_parts import BoxParts
 from zoolens.inventory.tasks.scoring.precision_optimism import OF_LARGEST, PrecisionOptimism, precision_optimism
 from zoolens.inventory.tasks.task import (
@@ -232,13 +232,11 @@ class BoxJudging:
             self._accumulator, self._parts = BoxAccumulator(self._parts), None
         assert self._accumulator is not None
         accumulator = self._accumulator
-        classes = tuple(accumulator.classes.tolist())
-        having = images_with(self._parts, accumulator.classes)
+        classes, having = tuple(accumulator.classes.tolist()), accumulator.images_with_truth
 
         @cache
         def optimism() -> PrecisionOptimism:
-            of_classes = lambda weights: accumulator.resampled(weights)[1]  # noqa: E731
-            return precision_optimism(of_classes, self._parts.images, having[0], OF_LARGEST)
+            return precision_optimism(accumulator.class_precisions, accumulator.images, having[0], OF_LARGEST)
 
         return Judgement(
             METRICS,
@@ -247,7 +245,7 @@ class BoxJudging:
             ClassFigures(
                 Metric("class_ap"),
                 classes,
-                lambda weights: accumulator.resampled(weights)[1],
+                accumulator.class_precisions,
                 lambda place: optimism().of_class(int(having[0, place])),
             ),
             main_alone=accumulator.average_precision,
@@ -281,14 +279,6 @@ def true_boxes(answers: Answers) -> Iterator[Truths]:
     columns = [answers.truths[name] for name in ("boxes", "classes", "areas", "crowds")]
     for boxes, classes, areas, crowds in zip(*columns, strict=True):
         yield truths(boxes.reshape(-1, 4), classes, np.unique(classes), areas=areas, crowds=crowds != 0)
-
-
-def images_with(parts: BoxParts, classes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many images have a true box that counts: areas × classes."""
-    true = parts.true()
-    having = np.zeros((len(classes), len(AREAS)), np.int64)
-    np.add.at(having, np.searchsorted(classes, true.label), true.count > 0)
-    return having.T
 
 
 def _f1(parts: ImageParts) -> float:

@@ -51,13 +51,13 @@ class BoxAccumulator:
         if not isinstance(parts, BoxParts):
             listed, parts = parts, BoxParts()
             parts.add(listed)
-        self._images = parts.images
+        self.images = parts.images
         self.classes: Integers = parts.classes
         self._pools = pooled(parts, self.classes)
 
     def figures(self, weights: ArrayLike | None = None) -> BoxFigures:
         """`weights`: how often each image counts, integers of at least 0; each once if not given."""
-        times = _checked(weights, self._images)
+        times = _checked(weights, self.images)
         figures, _ = self.resampled(times[np.newaxis])
         return BoxFigures(*figures[0].tolist())
 
@@ -65,13 +65,24 @@ class BoxAccumulator:
         """The twelve figures, and the AP of each class (columns), for several weights at once (rows): far quicker than
         one by one."""
         for row in weights:
-            _checked(row, self._images)
+            _checked(row, self.images)
         return self._averages(weights, len(AREAS))
 
     def average_precision(self, weights: NDArray[np.int64]) -> Floats:
         """AP alone, of boxes of all sizes, for several weights at once: half the time of all twelve figures."""
         figures, _ = self._averages(weights, 1)
         return figures[:, 0]
+
+    def class_precisions(self, weights: NDArray[np.int64]) -> Floats:
+        """The AP of each class (columns), of boxes of all sizes; NaN where no image has it."""
+        _, classes = self._averages(weights, 1)
+        return classes
+
+    @property
+    def images_with_truth(self) -> Integers:
+        """How many images have a true box that counts: areas × classes."""
+        having = [np.count_nonzero(pool.truths, axis=1) for pool in self._pools]
+        return np.array(having, np.int64).reshape(len(self._pools), len(AREAS)).T
 
     def _averages(self, weights: Integers, areas: int) -> tuple[Floats, Floats]:
         """`resampled`, of the first ranges of areas."""
