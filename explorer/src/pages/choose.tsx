@@ -129,7 +129,7 @@ function Found({ answer, q, axes, busy }: FoundProps) {
       )}
       <p class="found">
         {answer.problem && "The query was not answered, so that this is all there is: "}
-        {answer.rows.toLocaleString("en")} {answer.rows === 1 ? "row" : "rows"}, each a model in a runtime; accuracy on {answer.inputs.toLocaleString("en")} inputs of{" "}
+        {answer.rows.toLocaleString("en")} {answer.rows === 1 ? "row" : "rows"}, each a model in a runtime; judged on {answer.inputs.toLocaleString("en")} inputs of{" "}
         <bdi>{answer.dataset}</bdi>.
         {answer.never_run > 0 &&
           ` ${answer.never_run.toLocaleString("en")} ${answer.never_run === 1 ? "model was" : "models were"} never run here: only claims, and what their files say, are known of ${answer.never_run === 1 ? "it" : "them"}.`}

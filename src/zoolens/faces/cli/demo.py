@@ -104,12 +104,17 @@ def command(task: str, store: str | None) -> None:
     runs = [outcome.run.id[:8] for outcome in outcomes if outcome.run]
     if len(runs) > 1:
         click.echo("\nWhat to try next")
-        for words, what in shown.then:
-            click.echo(f"  {_program()} {words.format(a=runs[0], b=runs[1]):40} {what}")
+        then = [(words.format(a=runs[0], b=runs[1]), what) for words, what in shown.then]
+        width = max(len(words) for words, _ in then)
+        for words, what in then:
+            click.echo(f"  {_program()} {words:{width}}  {what}")
     if any(outcome.failed for outcome in outcomes):
         raise ZoolensError("Some evaluations failed; see above.")
 
 
 def _program() -> str:
     """What a user types to call us: the bare name where the shell finds it, else the path that was used now."""
-    return "zoolens" if shutil.which("zoolens") else os.path.relpath(sys.argv[0])
+    if shutil.which("zoolens"):
+        return "zoolens"
+    called = os.path.relpath(sys.argv[0])
+    return "python -m zoolens" if called.endswith("__main__.py") else called

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from zoolens.base.statistics.intervals import Interval
+
+_LEAST_P: Final = 1e-15
 
 
 def changed_file_note(ref: str, run_id: str) -> str:
@@ -86,5 +88,11 @@ def metric_words(found: MetricPair) -> str:
     if found.difference is None:
         return f"{sides}, {change} (no interval: {found.no_interval})"
     low, high = (scale * end for end in found.difference)
-    tested = "" if found.p_value is None else f", p = {found.p_value:.3g}"
-    return f"{sides}, {change} [{low:+{digits}}, {high:+{digits}}]{tested} (resampling of inputs)"
+    return f"{sides}, {change} [{low:+{digits}}, {high:+{digits}}]{_tested(found.p_value)} (resampling of inputs)"
+
+
+def _tested(p_value: float | None) -> str:
+    if p_value is None:
+        return ""
+    # Below this, one minus a probability is rounding alone: 0 or 1.1e-16.
+    return f", p = {p_value:.3g}" if p_value >= _LEAST_P else f", p < {_LEAST_P:g}"

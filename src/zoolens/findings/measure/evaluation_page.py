@@ -17,7 +17,7 @@ from zoolens.findings.measure.class_order import JUDGED_WRONGLY, judged_right
 from zoolens.findings.measure.confusion import confusion_chart, confusion_of
 from zoolens.findings.measure.latency_chart import latency_distribution_chart, latency_distributions
 from zoolens.findings.measure.reliability import reliability_chart, reliability_of
-from zoolens.findings.measure.run_data import ACCURACY, main_metric
+from zoolens.findings.measure.run_data import ACCURACY, judged_observation, main_metric
 from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
 
 _TILES: Final = {"latency_p50": "median latency", "file_size": "file", "peak_memory": "peak memory"}
@@ -52,7 +52,8 @@ def run_page(store: Store, run: Run) -> Page:
 
 def run_tiles(run: Run, observations: Sequence[Observation]) -> Iterator[Tile]:
     """The figures that stand for a run, each of all inputs or of the smallest batch."""
-    judged = main_metric(run)
+    standing = judged_observation(run, observations)
+    judged = main_metric(run) if standing is None else standing.metric
     for metric, caption in {judged: "top-1" if judged == ACCURACY else judged, **_TILES}.items():
         known = [each for each in observations if each.metric == metric and not _detail(each)]
         first = min(known, key=lambda each: (len(each.scope), each.scope), default=None)

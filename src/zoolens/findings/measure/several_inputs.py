@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ def several_inputs(job: Job, session: Session, dataset: Dataset) -> SeveralInput
         prepares={spec.name: build_prepare(given, spec) for given, spec in taking},
         sizes={spec.name: (given, spec) for given, spec in pairs if given.modality == "size"},
         constants={
-            name: constant_values(_at_declared_shape(given, spec), _value(given))
+            name: constant_values(spec.with_extents(given.shape), _value(given))
             for name, (given, spec) in constants.items()
         },
         repeated=frozenset(
@@ -93,14 +93,6 @@ def several_inputs(job: Job, session: Session, dataset: Dataset) -> SeveralInput
         ),
         whole=whole,
     )
-
-
-def _at_declared_shape(declared: Input, spec: TensorSpec) -> TensorSpec:
-    """The tensor with the extents that the manifest knows and the file leaves open."""
-    if len(declared.shape) != len(spec.shape):
-        return spec
-    known = tuple(said if own is None else own for own, said in zip(spec.shape, declared.shape, strict=True))
-    return replace(spec, shape=known)
 
 
 def _value(declared: Input) -> float | tuple[float, ...]:

@@ -167,8 +167,8 @@ class Subject:
             return self.named_inputs(self.inputs(dataset, batch))
         if self.has_several_inputs:
             return made_up_feeds(self.session.inputs, batch, self.extents)
-        declared = _as_declared(self.input, self.job.manifest.inputs[0].shape)
-        return made_up_feeds([declared], batch, self.extents)
+        declared = (None, *self.job.manifest.inputs[0].shape[1:])
+        return made_up_feeds([self.input.for_any_batch.with_extents(declared)], batch, self.extents)
 
     def inputs(self, dataset: Dataset, batch: int) -> Array:
         """One real batch, ready to be fed: what latency is measured with. Of inputs that differ in shape, the first."""
@@ -185,14 +185,6 @@ def _check_rows(name: str, answer: Array, batch: int) -> None:
             hint="Rows that are detections, numbers about a whole batch, and files exported for another batch "
             f"size cannot be told apart by input. {ANOTHER_OUTPUT}",
         )
-
-
-def _as_declared(spec: TensorSpec, declared: Sequence[int | None]) -> TensorSpec:
-    """A shape for any batch, with the extents that the manifest knows and the file leaves open, such as image sizes."""
-    if len(declared) != len(spec.shape):
-        return spec
-    known = [own if own is not None else stated for own, stated in zip(spec.shape[1:], declared[1:], strict=True)]
-    return replace(spec, shape=(None, *known))
 
 
 def judge_main_output(job: Job, session: Session, dataset: Dataset) -> JudgedOutput:

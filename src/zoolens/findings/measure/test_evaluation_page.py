@@ -24,3 +24,15 @@ def test_classes_have_their_names_and_the_lowest_comes_first(tmp_path, task, lis
     assert [row[0] for row in tables["Figures"]] == ["ap"]
     classes = [(row[0], row[2]) for row in tables.get("Classes", ())]
     assert classes == ([("<b>dog", "25.0 %"), ("cat", "75.0 %")] if listed else [])
+
+
+def test_the_mean_score_is_on_a_card_where_the_dataset_does_not_define_the_main_metric(tmp_path):
+    """The AUC of frames needs times: of sounds that say only whether anybody speaks, the score judges the run."""
+    manifest = {"name": "vad", "outputs": [{"task": "voice-activity"}]}
+    score = Observation("score", 0.5, unit="fraction", low=0.4, high=0.6)
+    with open_store(tmp_path / "store.sqlite") as store:
+        stack = StackRecord("s", "fake", {"version": "1"}, {})
+        run = store.begin_run(ModelRecord("m", "zoo:vad@1", "fake", manifest), DatasetRecord("d", "data", 3), stack)
+        store.finish_stage(run.id, "metric:task", [score])
+        tiles = run_page(store, store.run(run.id)).tiles
+    assert [(tile.figure, tile.caption) for tile in tiles] == [("50.0 % [40.0, 60.0]", "score")]

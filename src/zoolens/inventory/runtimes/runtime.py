@@ -19,7 +19,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -70,6 +70,18 @@ class TensorSpec:
     @property
     def quantised(self) -> bool:
         return bool(self.scale)
+
+    @property
+    def for_any_batch(self) -> TensorSpec:
+        """With a free first dimension."""
+        return replace(self, shape=(None, *self.shape[1:])) if self.shape else self
+
+    def with_extents(self, declared: Sequence[int | None]) -> TensorSpec:
+        """With the extents that a manifest declares and the file leaves free; unchanged where it has other axes."""
+        if len(declared) != len(self.shape):
+            return self
+        known = tuple(stated if own is None else own for own, stated in zip(self.shape, declared, strict=True))
+        return replace(self, shape=known)
 
 
 @dataclass(frozen=True)

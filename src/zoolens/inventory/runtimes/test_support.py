@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zoolens.base import plugins
 from zoolens.inventory.runtimes.fake import Fake
-from zoolens.inventory.runtimes.runtime import ABILITIES
+from zoolens.inventory.runtimes.runtime import ABILITIES, TensorSpec
 from zoolens.inventory.runtimes.support import support_markdown, support_row, support_rows
 
 BUILT_IN = {"onnxruntime", "openvino", "litert", "opencv", "torch", "tensorflow", "jax", "mxnet", "fake"}
@@ -38,3 +38,13 @@ def test_a_row_of_one_runtime():
     assert row.version == "built-in"
     assert row.abilities["count_parameters"] is None
     assert "thread" in row.abilities["set_threads"]
+
+
+def test_a_manifest_fills_the_extents_that_a_file_leaves_free():
+    image = TensorSpec("x", (None, 3, None, None), "uint8", 0.5, 7)
+    assert image.with_extents((1, 3, 224, None)) == TensorSpec("x", (1, 3, 224, None), "uint8", 0.5, 7)
+    # What the file says counts, and other axes are another tensor.
+    assert image.with_extents((None, 4, 8, 8)).shape == (None, 3, 8, 8)
+    assert image.with_extents((3, 224, 224)) is image
+    assert TensorSpec("x", (1, 3), "float32").for_any_batch.shape == (None, 3)
+    assert TensorSpec("x", (), "float32").for_any_batch.shape == ()

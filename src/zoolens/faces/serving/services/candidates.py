@@ -121,7 +121,7 @@ def examine(run: Run, progress: Progress) -> Candidate:
 
 def _examined_classifier(name: str, job: Job, run: Run, session: Session) -> Candidate:
     target = _main_output(job, session)
-    source = as_declared(session.inputs[0], job.manifest.inputs[0])
+    source = declared_input(session.inputs[0], job.manifest.inputs[0])
     answers = session.predict(made_up_feeds([source], source.shape[0] or 1))
     columns = _score_columns(job, run, target, answers[target.name])
     return Candidate(name, job, run, session.inputs[0], target, columns)
@@ -171,7 +171,7 @@ def _example(reading: MeasuredReading, session: Session) -> Example:
     if spec.modality == "array" and len(session.inputs) > 1:
         raise ZoolensError("it takes constants beside an array, which services do not fill.")
     if spec.modality == "array":
-        feeds = made_up_feeds([as_declared(reading.subject.input, spec)], 1)
+        feeds = made_up_feeds([declared_input(reading.subject.input, spec)], 1)
     else:
         sent = next(sent for sent, modality in MODALITY.items() if modality == spec.modality)
         samples = sample_decoder(sent, spec, reading.task)(made_up_sample(sent, spec))
@@ -227,13 +227,9 @@ def catalog_name(run: Run) -> str:
     return str(Path(folder) / file)
 
 
-def as_declared(spec: TensorSpec, declared: Input) -> TensorSpec:
-    shape = spec.shape
-    if len(shape) == len(declared.shape):
-        pairs = zip(shape[1:], declared.shape[1:], strict=True)
-        extents = [own or stated for own, stated in pairs]
-        shape = (shape[0], *extents)
-    return TensorSpec(spec.name, shape, spec.dtype, spec.scale, spec.zero_point)
+def declared_input(spec: TensorSpec, declared: Input) -> TensorSpec:
+    """The tensor with the extents that the manifest declares, for as many inputs as the file takes at once."""
+    return spec.with_extents((None, *declared.shape[1:]))
 
 
 def file_states(candidate: Candidate) -> tuple[tuple[str, int, int], ...]:

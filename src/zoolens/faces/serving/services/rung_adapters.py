@@ -13,7 +13,7 @@ from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import Tensor, TensorMetadata
 from zoolens.faces.serving.contracts.adapter import Adapter, Fed, Told
 from zoolens.faces.serving.plane.signature import tensor_metadata
-from zoolens.faces.serving.services.candidates import Candidate, as_declared
+from zoolens.faces.serving.services.candidates import Candidate, declared_input
 from zoolens.faces.serving.services.definition import Service
 from zoolens.faces.serving.services.input_conversion import (
     Convert,
@@ -223,7 +223,7 @@ def _require_same_classes(ours: MeasuredReading, theirs: MeasuredReading) -> Non
 def service_inputs(service: Service, reference: Candidate) -> tuple[TensorMetadata, ...]:
     if service.input != "tensor":
         return (sample_metadata(service.input, reference.input),)
-    return tensor_metadata([as_declared(reference.source, reference.input)], batched=True)
+    return tensor_metadata([declared_input(reference.source, reference.input)], batched=True)
 
 
 def service_outputs(service: Service, reference: Candidate) -> tuple[TensorMetadata, ...]:

@@ -11,7 +11,7 @@ from zoolens.base.present.figures import count, figure
 from zoolens.base.present.text import without_folders
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, Query, Shown
-from zoolens.faces.ui.model_index import ModelRow
+from zoolens.faces.ui.model_index import UNKNOWN, ModelRow
 from zoolens.findings.audit.claims_chart import ClaimBeside, claims_beside, claims_chart
 from zoolens.findings.audit.naming import claimed_architecture, claiming
 from zoolens.findings.comparisons.history import history_chart, run_history
@@ -19,11 +19,12 @@ from zoolens.findings.measure.run_data import ACCURACY, main_metric
 from zoolens.findings.queries.answers.wording import amount, amount_with_interval
 from zoolens.inventory.catalog.names import bare, last_part
 from zoolens.inventory.manifests.files import dump_manifest
+from zoolens.inventory.tasks.task import DEFAULT_TASK
 from zoolens.inventory.zoos.zoo import Entry
 
 MOST_LINES: Final = 400  # of a manifest
 MOST_NAMESAKES: Final = 40
-REPLACEMENT: Final = "CORR {} WITHIN 90% ON size <= 100% AND latency <= 100%"
+_NO_LARGER: Final = "ON size <= 100% AND latency <= 100%"
 
 
 class ModelQuery(Query):
@@ -110,7 +111,7 @@ def model(context: Context, query: ModelQuery) -> ModelDetail:
         claims=[_claim(claim) for claim in claims],
         claims_chart=drawn_spec(claims_chart(claims)),
         namesakes=_namesakes(context, row),
-        replacement=REPLACEMENT.format(_quoted(bare(row.ref))) if row.runs else "",
+        replacement=_replacement(row) if row.runs else "",
     )
 
 
@@ -123,6 +124,14 @@ def find_model(context: Context, ref: str) -> tuple[ModelRow, Entry | None]:
     row = rows[-1]
     entries = {entry.full_ref: entry for entry in known.listed.entries}
     return row, entries.get(row.ref)
+
+
+def _replacement(row: ModelRow) -> str:
+    name = _quoted(bare(row.ref))
+    if row.task in (UNKNOWN, DEFAULT_TASK):
+        return f"CORR {name} WITHIN 90% {_NO_LARGER}"
+    # Answers such as boxes agree in part: two good detectors seldom agree by more than 60 %.
+    return f"TASK {row.task} CORR {name} WITHIN 50% {_NO_LARGER}"
 
 
 def _quoted(name: str) -> str:

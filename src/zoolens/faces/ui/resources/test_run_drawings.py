@@ -87,7 +87,9 @@ def test_a_run_without_classes_says_its_task_here_and_on_the_pages_of_models(cli
     (row,) = ask.get(f"{PREFIX}/models?zoo=zoo").json()["rows"]
     assert (row["listed"], row["task"]) == (False, "detection")
     assert ask.get(f"{PREFIX}/models?task=detection").json()["total"] == 1
-    assert ask.get(f"{PREFIX}/model/zoo:one@1").json()["task"] == "detection"
+    model = ask.get(f"{PREFIX}/model/zoo:one@1").json()
+    assert model["task"] == "detection"
+    assert model["replacement"].startswith("TASK detection CORR zoo:one WITHIN 50% ON size")
 
 
 def test_the_worst_answers_come_first_and_those_without_truth_last(client, detector):
