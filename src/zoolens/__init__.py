@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from zoolens.base.engine.sandbox import trusting as trusting
     from zoolens.base.errors import ZoolensError as ZoolensError
     from zoolens.base.present.notebook import Shown
+    from zoolens.base.store.copying import copy_store as copy_store
     from zoolens.base.store.store import Store as Store
     from zoolens.base.store.store import open_store as open_store
     from zoolens.faces.load.run_load import run_load as run_load
@@ -87,6 +88,7 @@ _WHERE = {
     "running_on": "zoolens.base.engine.executors.current_executor:running_on",
     "Store": "zoolens.base.store.store:Store",
     "open_store": "zoolens.base.store.store:open_store",
+    "copy_store": "zoolens.base.store.copying:copy_store",
     "agents": "zoolens.inventory.fleet.placing:agents",
     "models": "zoolens.inventory.zoos.listing:models",
     "find_model": "zoolens.inventory.catalog.lookup:find",

@@ -1,4 +1,5 @@
-"""`zoolens store check`: every row against its checksum, every file of bulk facts against its digest."""
+"""`zoolens store check`: every row against its checksum, every run's id against its key, every file of bulk facts, in a
+folder or an object store, against its digest."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from zoolens.base.errors import StoreError
 from zoolens.base.store import queries, schema
 from zoolens.base.store.checksums import CHECKED, DamagedRow, check_row
-from zoolens.base.store.records import Part
+from zoolens.base.store.records import Part, RunKey
 from zoolens.base.store.retry import reason
 from zoolens.base.store.store import Store
 
@@ -42,6 +43,7 @@ def check_store(store: Store, say: Say | None = None) -> Checked:
         if say is not None:
             say(name, count)
     damage += store.read(lambda connection: list(_missing_facts(connection)))
+    damage += store.read(lambda connection: list(_wrong_keys(connection)))
     for part in _all_parts(store, damage):
         files += 1
         try:
@@ -96,6 +98,18 @@ def _missing_facts(connection: Connection) -> Iterator[str]:
                     yield f"{count:,} rows of {table.name} refer to {key.column.table.name} that are not there."
     except DBAPIError as error:
         yield f"The rows of stages and runs cannot be compared: {reason(error)}."
+
+
+def _wrong_keys(connection: Connection) -> Iterator[str]:
+    """Runs whose id is not the digest of model, dataset, stack and attempt: other stores would not know them."""
+    run = schema.runs.c
+    try:
+        for row in connection.execute(select(run.id, run.model, run.dataset, run.stack, run.attempt)):
+            wanted = RunKey(row.model, row.dataset, row.stack, row.attempt).id
+            if row.id != wanted:
+                yield f"Run {row.id} has a wrong id: that of its model, dataset, stack and attempt is {wanted}."
+    except (DBAPIError, ValueError, TypeError) as error:
+        yield f"The keys of runs cannot be read: {reason(error)}."
 
 
 def _all_parts(store: Store, damage: list[str]) -> Iterator[Part]:

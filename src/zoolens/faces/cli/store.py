@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 
 import click
 
+from zoolens.base.errors import ZoolensError
 from zoolens.base.present.terminal import echo_prose
 from zoolens.faces.cli.options import json_option
 from zoolens.faces.cli.stores import store_option
@@ -13,7 +15,7 @@ from zoolens.faces.cli.stores import store_option
 
 @click.group(name="store")
 def command() -> None:
-    """Check and tidy the store that holds what was measured."""
+    """Check, copy and tidy the store that holds what was measured."""
 
 
 @command.command()
@@ -21,8 +23,6 @@ def command() -> None:
 @json_option
 def check(store: str | None, as_json: bool) -> None:
     """Hold every row and every file of the store against its checksum. Exit code 1 where something is damaged."""
-    from dataclasses import asdict
-
     from zoolens.base.present.terminal import echo_json
     from zoolens.base.store.checking import check_store
     from zoolens.base.store.store import open_store
@@ -65,3 +65,40 @@ def sweep(store: str | None, as_json: bool) -> None:
     for address in removed:
         click.echo(address)
     echo_prose(f"{place}: {len(removed):,} files removed.")
+
+
+@command.command()
+@click.argument("source")
+@click.argument("target")
+@click.option("--from-bulk", help="Where a PostgreSQL SOURCE keeps its bulk facts, instead of $ZOOLENS_BULK.")
+@click.option("--to-bulk", help="The same for TARGET: a folder, or s3://bucket/prefix.")
+@json_option
+def copy(source: str, target: str, from_bulk: str | None, to_bulk: str | None, as_json: bool) -> None:
+    """Add everything that the store SOURCE holds to TARGET, which is made if it is not there.
+
+    Each is an SQLite file or a postgresql:// URL. A copy that was stopped goes on when it is made again. What is in
+    TARGET already stays as it is; a run that was measured otherwise there is named, and the exit code is 1.
+    """
+    from zoolens.base.present.bars import Bars
+    from zoolens.base.present.terminal import echo_json
+    from zoolens.base.store.copying import copy_store
+    from zoolens.base.store.store import open_store
+    from zoolens.base.store.target import missing_file
+
+    if path := missing_file(source):
+        raise ZoolensError(f"There is no store at {path}.", hint="SOURCE comes first, TARGET second.")
+    with open_store(source, bulk=from_bulk) as opened, open_store(target, bulk=to_bulk) as other, Bars() as bars:
+        copied = copy_store(opened, other, progress=bars)
+        name = other.name
+    if as_json:
+        echo_json({"target": name, **asdict(copied)})
+    else:
+        for sentence in copied.refused:
+            click.echo(sentence)
+        echo_prose(
+            f"{name}: {copied.runs_added:,} of {copied.runs:,} runs and {copied.files_added:,} files were added; "
+            f"{copied.studies:,} studies and {copied.trials:,} trials were compared."
+        )
+    if copied.refused:
+        click.echo("Everything else was copied. What was left out is unchanged in both stores.", err=True)
+        sys.exit(1)
