@@ -7,12 +7,15 @@ a structure, operators, and studies with predictions and labels.
 import json
 import shutil
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from zoolens.base.store import opening
 from zoolens.base.store.checking import check_store
 from zoolens.base.store.records import RunKind
 from zoolens.base.store.store import open_store
@@ -92,18 +95,45 @@ def test_a_damaged_row_is_not_mended_on_the_way(path):
     assert all("runs" in sentence and "checksum" in sentence for sentence in damage)
 
 
-def test_a_store_is_brought_up_to_date_in_postgresql_too(path):
+def test_a_store_is_brought_up_to_date_in_postgresql_too(path, monkeypatch):
     """The rows of the old store are copied into tables of the second schema, and migrated there."""
     expected = json.loads((OLD / "studies.json").read_text())
     with postgres_server() as server:
         url = server.database()
         copy_second_schema(path, url)
+        assert open_at_once(url, monkeypatch) == 1
         with open_store(url) as store:
             for told in expected["studies"]:
                 assert as_json(read_study(store, told["name"])) == told
             runs = store.runs_of(run[1] for run in rows(path)[0])
             assert {run.id: run.kind for run in runs} == {run.id: kind_of(run) for run in runs}
             assert {run.kind for run in runs} == OLD_KINDS
+
+
+def test_several_clients_bring_a_store_up_to_date_once(path, monkeypatch):
+    assert open_at_once(path, monkeypatch) == 1
+    with open_store(path) as store:
+        assert check_store(store).damage == ()
+
+
+def open_at_once(target, monkeypatch):
+    """How often a store was migrated when four clients opened it at the same time."""
+    migrations, start, upgrade = [], threading.Barrier(4), opening._upgrade
+
+    def counted(connection):
+        migrations.append(connection)
+        upgrade(connection)
+
+    def open_it(_):
+        start.wait()
+        with open_store(target) as store:
+            return store.id
+
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "_upgrade", counted)
+        with ThreadPoolExecutor(4) as clients:
+            assert len(set(clients.map(open_it, range(4)))) == 1
+    return len(migrations)
 
 
 def copy_second_schema(path, url):

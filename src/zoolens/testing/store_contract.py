@@ -165,6 +165,30 @@ class StoreContract(RunContract, ObservationContract, BulkContract, BrowsingCont
             context = MigrationContext.configure(connection, opts={"version_table": "zoolens_version"})
             assert compare_metadata(context, metadata) == []
 
+    def test_a_store_that_a_newer_version_migrates_is_refused_while_it_is_open(self, target: Target) -> None:
+        """An old client would read what it does not know, or write rows that lack something."""
+        with open_store(target) as store, open_store(target) as newer:
+            run = begin(store)
+            store.finish_stage(run.id, "accuracy", [Observation("top1", 0.5)])
+            with newer.engine.begin() as connection:
+                connection.execute(text("UPDATE zoolens_version SET version_num = '9999'"))
+            for use in (
+                store.runs,
+                lambda: store.observations(run.id),
+                lambda: begin(store, "zoo:other@1.0.0"),
+                lambda: store.finish_stage(run.id, "size", [Observation("bytes", 7)]),
+                lambda: store.add_part(run.id, "predictions", 0, some_rows(0)),
+                lambda: store.add_study(StudyRecord("s", ())),
+            ):
+                with pytest.raises(StoreError, match="migrated by a newer zoolens while it was open"):
+                    use()
+            with newer.engine.begin() as connection:
+                for table in ("observations", "runs"):
+                    assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 1  # noqa: S608
+                connection.execute(text("ALTER TABLE observations RENAME COLUMN scope TO place"))
+            with pytest.raises(StoreError, match="migrated by a newer zoolens while it was open"):
+                store.observations(run.id)
+
     def test_a_store_from_the_future_is_refused(self, target: Target) -> None:
         with open_store(target) as store, store.engine.begin() as connection:
             connection.execute(text("UPDATE zoolens_version SET version_num = '9999'"))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Self, TypeVar
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from zoolens.base.errors import StoreError, ZoolensError
 from zoolens.base.store.checksums import DamagedRow
 from zoolens.base.store.engines import BEGIN, make_engine, read_only_engine
-from zoolens.base.store.opening import make_ready
-from zoolens.base.store.retry import damaged, is_unwritable, patience, with_patience
+from zoolens.base.store.opening import hold_schema, make_ready, refuse_other_schema
+from zoolens.base.store.retry import damaged, is_transient, is_unwritable, patience, with_patience
 from zoolens.base.store.target import Target
 
 OPENING_PATIENCE: Final = 10.0  # a mistyped host should not cost a minute
@@ -71,15 +73,32 @@ class Database:
 
     def read(self, action: Callable[[Connection], T]) -> T:
         """For queries of your own: tried again while the database is busy, and what is damaged is a sentence."""
-        return self._with(self._engine, action)
+
+        def once() -> T:
+            with self._engine.begin() as connection:
+                result = action(connection)
+                # Afterwards: whoever migrates the store may do so while we read.
+                refuse_other_schema(connection, self.name)
+                return result
+
+        return self._with(once)
 
     def _write(self, action: Callable[[Connection], T]) -> T:
-        return self._with(self._writing, action)
-
-    def _with(self, engine: Engine, action: Callable[[Connection], T]) -> T:
         def once() -> T:
-            with engine.begin() as connection:
+            with self._writing.begin() as connection:
+                hold_schema(connection, self.name)
                 return action(connection)
+
+        return self._with(once)
+
+    def _with(self, transaction: Callable[[], T]) -> T:
+        def once() -> T:
+            try:
+                return transaction()
+            except (DBAPIError, DamagedRow, ValueError, TypeError, LookupError) as error:
+                if not is_transient(error):
+                    self._blame_migration()
+                raise
 
         try:
             return with_patience(once, self.name, self._patience)
@@ -88,3 +107,8 @@ class Database:
         except (DamagedRow, ValueError, TypeError, LookupError) as error:
             # Rows of a sound store are read without an error: a date that is none, say, was not written by us.
             raise damaged(self.name, str(error)) from error
+
+    def _blame_migration(self) -> None:
+        """Raise StoreError where a failure comes of an unknown schema: a column that is gone is no damage."""
+        with suppress(DBAPIError), self._engine.connect() as connection:
+            refuse_other_schema(connection, self.name)

@@ -20,6 +20,7 @@ MIGRATIONS: Final = Path(__file__).parent / "migrations"
 # What all migrations make of an empty file; a test holds the two equal. A new store needs no Alembic then.
 SQLITE_SCHEMA: Final = MIGRATIONS / "sqlite.sql"
 _one_migration_at_a_time = threading.Lock()  # Alembic keeps the current one in globals of this process
+_VERSION: Final = f"SELECT version_num FROM {VERSION_TABLE}"  # noqa: S608 - our constant
 _MIGRATION_LOCK: Final = 0x7A6F6F6C656E73  # "zoolens": the key of PostgreSQL's advisory lock
 
 
@@ -59,13 +60,44 @@ def _version(connection: Connection, name: str) -> str | None:
                 hint="Name another file or an empty database; this one was not altered.",
             )
         return None
-    version = connection.execute(select(column("version_num")).select_from(table(VERSION_TABLE))).scalar()
+    version = _written_version(connection)
     if version is not None and version not in REVISIONS:
         raise StoreError(
             f"The store {name} was written by a newer zoolens (schema {version}, this one knows {HEAD}).",
             hint="Upgrade zoolens: pip install -U zoolens. The store was not altered.",
         )
+    return version
+
+
+def _written_version(connection: Connection) -> str | None:
+    version = connection.exec_driver_sql(_VERSION).scalar()
     return None if version is None else str(version)
+
+
+def refuse_other_schema(connection: Connection, name: str) -> None:
+    """Raise StoreError where an open store has another schema by now: somebody has migrated it with a newer zoolens, or
+    has put an older backup in its place."""
+    version = _written_version(connection)
+    if version == HEAD:
+        return
+    if version in REVISIONS:
+        raise StoreError(
+            f"The store {name} was replaced by an older one (schema {version}) while it was open.",
+            hint="Run the same command again: it brings the store up to date first.",
+        )
+    raise StoreError(
+        f"The store {name} was migrated by a newer zoolens while it was open: schema {version}, this one knows {HEAD}.",
+        hint="Upgrade zoolens, then run the same command again: what was stored is kept.",
+    )
+
+
+def hold_schema(connection: Connection, name: str) -> None:
+    """Keep others from migrating the store until this transaction, which writes, has ended; refuse another schema."""
+    if connection.dialect.name == "postgresql":
+        # A statement of its own: one that had to wait for the lock would still see the version from before.
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock_shared({_MIGRATION_LOCK})")
+    # SQLite's writers are alone anyhow.
+    refuse_other_schema(connection, name)
 
 
 def _tables(connection: Connection) -> set[str]:

@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from zoolens.base.errors import StoreError
 from zoolens.base.store.agents import AgentRecord, load_agents, publish_agent, remove_agent, renew_agent
+from zoolens.base.store.opening import _MIGRATION_LOCK
 from zoolens.base.store.records import Observation
 from zoolens.base.store.store import open_store
 from zoolens.testing.postgres import postgres_server
@@ -179,3 +180,30 @@ def test_nothing_is_lost_or_doubled_when_the_server_restarts(server, target, cap
         scopes = [observation.scope for observation in store.observations(run.id)]
         assert sorted(scopes) == sorted(f"{worker}-{part}" for worker in range(3) for part in range(parts))
         assert len(store.run(run.id).stages) == 3 * parts
+
+
+def test_a_migration_waits_for_those_who_write(target):
+    """What was begun before the migration is written as a whole before it."""
+    with open_store(target) as store:
+        writing, go_on, order = threading.Event(), threading.Event(), []
+
+        def write(connection):
+            writing.set()
+            go_on.wait(30)
+            order.append("written")
+
+        def migrate():
+            with store.engine.begin() as connection:
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
+                order.append("migrated")
+
+        threads = [threading.Thread(target=store._write, args=(write,)), threading.Thread(target=migrate)]
+        threads[0].start()
+        writing.wait(30)
+        threads[1].start()
+        time.sleep(0.3)
+        assert order == []
+        go_on.set()
+        for thread in threads:
+            thread.join(30)
+        assert order == ["written", "migrated"]
