@@ -124,6 +124,6 @@ class BulkStore(Database):
 
     def sweep_folder(self) -> None:
         """Does what `sweep` does, at the start of work, where bulk facts lie in a folder. To list an object store takes
-        a request for each thousand objects: it is swept when somebody asks for it (`zoolens store sweep`)."""
+        a request for each thousand objects: it is swept when somebody asks for it (`zoolens store clean`)."""
         if isinstance(self.bulk.place, BulkFolder):
             self.sweep()

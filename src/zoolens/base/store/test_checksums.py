@@ -129,10 +129,10 @@ def test_stores_of_before_get_checksums(tmp_path):
         old.execute("INSERT INTO stacks VALUES ('s', 'fake', '{\"version\":\"1\"}', ?)", [now])
         old.execute("INSERT INTO locks VALUES ('l', '{}', ?)", [now])
         old.execute("INSERT INTO aliases VALUES ('model', 'zoo:ä@1', 'm')")
-        old.execute("INSERT INTO runs VALUES (1, 'abcdef0123456789', 'm', 'd', 's', 0, 'l', '{}', ?)", [now])
-        old.execute("INSERT INTO stages VALUES ('abcdef0123456789', 'accuracy', 'done', NULL, '{}', ?)", [now])
+        old.execute("INSERT INTO runs VALUES (1, '8eb1a26554979b8d', 'm', 'd', 's', 0, 'l', '{}', ?)", [now])
+        old.execute("INSERT INTO stages VALUES ('8eb1a26554979b8d', 'accuracy', 'done', NULL, '{}', ?)", [now])
         old.execute(
-            "INSERT INTO observations VALUES (1, 'abcdef0123456789', 'accuracy', 'top1', '', 0.5, NULL, NULL, "
+            "INSERT INTO observations VALUES (1, '8eb1a26554979b8d', 'accuracy', 'top1', '', 0.5, NULL, NULL, "
             "'fraction', 10, 'measured', '{\"confidence\":0.95}', ?)",
             [now],
         )

@@ -48,10 +48,10 @@ def check(store: str | None, as_json: bool) -> None:
 @command.command()
 @store_option("reads")
 @json_option
-def sweep(store: str | None, as_json: bool) -> None:
+def clean(store: str | None, as_json: bool) -> None:
     """Remove files of bulk facts that a killed process left behind an hour ago or earlier. No fact refers to them.
 
-    A folder is also swept when an evaluation begins; an object store only here, since listing it costs requests.
+    In a folder this is also done when an evaluation begins; in an object store only here: listing it costs requests.
     """
     from zoolens.base.present.terminal import echo_json
     from zoolens.base.store.store import open_store

@@ -16,7 +16,8 @@ from zoolens.training.crosstrain import crosstrain_api as crosstrain
 READ = (
     ("query", "CORR big"), ("runs",), ("runs", "show", "last"), ("compare", "last~1", "last"), ("compare", "a", "b"),
     ("equiv", "a", "b"), ("equiv", "a", "b", "c", "--data", "demo"), ("disagree", "a"), ("reproduce", "last"),
-    ("export",), ("env", "export", "last"), ("store", "check"), ("index", "build"), ("index", "show"),
+    ("export",), ("env", "export", "last"), ("store", "check"), ("store", "clean"), ("agents",),
+    ("index", "build"), ("index", "show"),
     ("index", "remove", "a"), ("index", "add", "a"), ("index", "estimate"), ("index", "rebuild"), ("index", "verify"),
     ("crosstrain", "list"), ("crosstrain", "show", "study"), ("crosstrain", "remove", "study"),
     ("crosstrain", "export", "study", "folder"), ("crosstrain", "explain", "study", "trial"),
@@ -29,6 +30,7 @@ KEEP = (
     ("identify", "demo:mlp-small"), ("segments", "demo:mlp-small", "demo:mlp-small"),
 )  # fmt: skip
 MAKE = {
+    "agent",
     "eval",
     "demo",
     "doctor",
