@@ -3,8 +3,11 @@
 The executor here pretends that its threads are other machines. A real cluster is in test_ray.py.
 """
 
+import math
+
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 import zoolens
 from zoolens.base import plugins
@@ -14,6 +17,8 @@ from zoolens.base.engine.machine import gpu_names
 from zoolens.base.errors import ConstraintError, UnknownName, ZoolensError
 from zoolens.base.progress import Silent
 from zoolens.base.store.store import open_store
+from zoolens.findings.divergence import diverging_elsewhere
+from zoolens.findings.divergence.divergence_causes import Proof
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.structures import export_pool, fanout
 from zoolens.findings.graph.structures.structure import structure_of
@@ -194,12 +199,54 @@ def test_a_trace_elsewhere_is_the_same_and_goes_on_where_it_was(tmp_path):
 
 def test_what_cannot_be_traced_elsewhere_is_said_as_it_is_here(tmp_path):
     said = []
-    for executor in (Local(), Pretended()):
+    for kind in (Local, Pretended):
         for asked in ({"runtimes": "no-such-runtime"}, {"data": str(tmp_path / "absent.npz")}):
-            with running_on(executor), pytest.raises(ZoolensError) as error:
+            with running_on(kind()), pytest.raises(ZoolensError) as error:
                 zoolens.trace("demo:mlp-small", store=tmp_path / "store.sqlite", **asked)
             said.append((type(error.value), error.value.message, error.value.hint))
     assert said[:2] == said[2:]
+
+
+@pytest.mark.slow  # three comparisons
+def test_a_comparison_elsewhere_finds_the_same(tmp_path):
+    pytest.importorskip("onnxruntime")
+    options = {"limit": 20, "runtimes": ["onnxruntime"], "cold": False, "batches": ()}
+    with open_store(tmp_path / "store.sqlite") as store:
+        (outcome,) = zoolens.evaluate(["demo:lenet-torch"], "demo", store=store, **options)
+        run = outcome.run
+        ours = zoolens.diverge(run, "demo:lenet-int8@onnxruntime", examined=1, store=store)
+        progress = Shown()
+        with running_on(Pretended()):
+            theirs = zoolens.diverge(run, "demo:lenet-int8@onnxruntime", examined=1, store=store, progress=progress)
+        assert theirs == ours
+        assert ours.layers
+        assert len(progress.stages) > 1
+        assert store.run("last") == store.run(run.id)
+
+
+def test_what_cannot_be_compared_elsewhere_is_said_as_it_is_here(tmp_path):
+    said = []
+    for kind in (Local, Pretended):
+        for a, data in (
+            ("demo:no-such", "demo"),
+            ("demo:mlp-small@no-such", "demo"),
+            ("last", None),
+            ("demo:mlp-small", "x"),
+        ):
+            with running_on(kind()), pytest.raises(ZoolensError) as error:
+                zoolens.diverge(a, "demo:mlp-small@onnxruntime", data, store=tmp_path / "store.sqlite")
+            said.append((type(error.value), error.value.message, error.value.hint))
+    assert said[:4] == said[4:]
+
+
+def test_numbers_that_are_not_finite_and_relative_paths_travel(tmp_path, monkeypatch):
+    assert TypeAdapter(Proof).dump_python(Proof("x", math.inf, math.nan, 0.0), mode="json")["before"] == math.inf
+    (tmp_path / "net.onnx").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    assert (
+        diverging_elsewhere._absolute("net.onnx@onnxruntime:threads=1") == f"{tmp_path}/net.onnx@onnxruntime:threads=1"
+    )
+    assert diverging_elsewhere._absolute("demo:lenet-torch@onnxruntime") == "demo:lenet-torch@onnxruntime"
 
 
 @pytest.fixture

@@ -30,12 +30,7 @@ def pack_run(store: Store, run: Run) -> dict[str, Any]:
     """Everything that the store has of a run, as JSON values and bytes."""
     facts = store.observations_by_stage(run.id)
     return {
-        "model": asdict(run.model),
-        "dataset": asdict(run.dataset),
-        "stack": asdict(run.stack),
-        "kind": run.kind.value,
-        "attempt": run.key.attempt,
-        "resolved": dict(run.resolved),
+        **pack_identity(run),
         "stages": {
             stage: {
                 "done": state.done,
@@ -50,6 +45,20 @@ def pack_run(store: Store, run: Run) -> dict[str, Any]:
             for kind in store.kinds(run.id)
             for part in store.parts(run.id, kind)
         ],
+    }
+
+
+def pack_identity(run: Run) -> dict[str, Any]:
+    """What a run is about, packed without its facts."""
+    return {
+        "model": asdict(run.model),
+        "dataset": asdict(run.dataset),
+        "stack": asdict(run.stack),
+        "kind": run.kind.value,
+        "attempt": run.key.attempt,
+        "resolved": dict(run.resolved),
+        "stages": {},
+        "parts": [],
     }
 
 

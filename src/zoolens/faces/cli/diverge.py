@@ -9,7 +9,7 @@ import click
 
 from zoolens.base.present.terminal import echo_json, echo_prose, make_console, plain, print_table
 from zoolens.base.verdicts import enforce
-from zoolens.faces.cli.options import OUT_FILE, Bytes, json_option, trust_option, wide_option
+from zoolens.faces.cli.options import OUT_FILE, Bytes, json_option, on_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ SHOWN = 12  # layers in the table, unless --all
 @click.option("--allow-code", is_flag=True, help="Run Python code that builds a model (in a process of its own).")
 @store_option(None)
 @json_option
+@on_option
 @trust_option
 @wide_option
 def command(a: str, b: str, **chosen: Any) -> None:

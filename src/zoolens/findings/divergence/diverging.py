@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.numerics.deviation import deviation_of_finite, first_beyond
 from zoolens.base.progress import Progress, Silent
@@ -19,6 +20,7 @@ from zoolens.findings.divergence.answer_causes import ASSUMED_FLOOR, causes_from
 from zoolens.findings.divergence.divergence_answers import AnswerPairs, comparable, compare_answers, compared_kind
 from zoolens.findings.divergence.divergence_causes import Cause, Kind, label_of
 from zoolens.findings.divergence.divergence_coverage import layers_understood
+from zoolens.findings.divergence.diverging_elsewhere import Comparison, compare_elsewhere, compare_here
 from zoolens.findings.divergence.examined import Exact, ExaminedInput
 from zoolens.findings.divergence.file_causes import causes_of_files, not_finite_in_files
 from zoolens.findings.divergence.file_tensors import FileTensors, compared_tensors, tensors_of
@@ -67,13 +69,24 @@ def diverge(
     All inputs are answered by both; `examined` of them, the worst, are looked at layer by layer, with at most `memory`
     bytes for the tensors that are compared at a time (the models themselves come on top).
     """
-    watcher = progress or Silent()
-    wanted = named_data(data, limit, seed)
-    named = name_sides((run_text(a), run_text(b)), wanted, store, allow_code=allow_code, progress=watcher)
+    asked = Comparison((run_text(a), run_text(b)), named_data(data, limit, seed), examined, memory, allow_code)
+    executor = current_executor()
+    if executor.elsewhere:
+        return compare_elsewhere(executor, asked, store, progress or Silent())
+    return _compared(asked, store, progress or Silent())
+
+
+def diverge_here(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Runs on the node: a comparison that another machine asks for."""
+    return compare_here(job, _compared)
+
+
+def _compared(asked: Comparison, store: Store | str | Path | None, progress: Progress) -> Divergence:
+    named = name_sides(asked.names, asked.data, store, allow_code=asked.allow_code, progress=progress)
     inputs = named.inputs
     with closing(open_dataset(inputs.data, limit=inputs.limit, seed=inputs.seed)) as dataset:
         notes = [*named.version_notes(), *named.dataset_notes(dataset)]
-        result = diverge_jobs(*named.jobs, dataset, examined=examined, memory=memory, progress=watcher)
+        result = diverge_jobs(*named.jobs, dataset, examined=asked.examined, memory=asked.memory, progress=progress)
         fingerprint = dataset.fingerprint()
     origin = replace(inputs, data=absolute_spec(inputs.data))
     return replace(result, notes=(*notes, *result.notes), origin=origin, fingerprint=fingerprint)
