@@ -4,12 +4,14 @@ The executor here pretends that its threads are other machines. A real cluster i
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
 import zoolens
+from zoolens import port
 from zoolens.base import plugins
 from zoolens.base.engine.executors.current_executor import running_on
 from zoolens.base.engine.executors.local import Local
@@ -30,6 +32,8 @@ from zoolens.training.crosstrain.training.job import Job
 from zoolens.training.crosstrain.training.node import train_here
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trainer_pool import Workers
+from zoolens.training.pairs.loop.single_run import SingleRun
+from zoolens.training.port.training import seeds_elsewhere
 
 TIMED = ("latency", "throughput", "cold", "memory", "energy", "time", "seconds")
 
@@ -286,6 +290,77 @@ def test_a_training_elsewhere_learns_the_same(job):
     assert (job("there").output / "weights.safetensors").read_bytes() == (
         job("here").output / "weights.safetensors"
     ).read_bytes()
+
+
+NETWORKS = """
+import torch
+from torch import nn
+
+
+def made(rate):
+    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 8), nn.ReLU(), nn.Linear(8, 10))
+    return network, torch.optim.SGD(network.parameters(), lr=rate), nn.CrossEntropyLoss()
+
+
+def slow():
+    return made(0.05)
+
+
+def quick():
+    return made(0.2)
+"""
+
+
+@pytest.mark.slow  # torch is imported by ten processes
+def test_seeds_that_are_trained_elsewhere_are_the_same_and_kept(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    (tmp_path / "nets.py").write_text(NETWORKS)
+    monkeypatch.chdir(tmp_path)
+    asked = {"inputs": ["1x28x28"], "limits": (120, 50), "batch": 40}
+    stores = {name: tmp_path / f"{name}.sqlite" for name in ("here", "there")}
+    ours = port.train("nets.py:slow", "nets.py:quick", **asked, seeds=2, store=stores["here"])
+    executor, progress = Counted(), Shown()
+    with running_on(executor):
+        theirs = port.train("nets.py:slow", "nets.py:quick", **asked, seeds=2, store=stores["there"], progress=progress)
+    assert executor.functions == ["train_seed_here"] * 2
+    assert ["on local", "training", 2, 2] in progress.stages
+
+    def figures(result):
+        return [
+            [(run.first_loss, run.losses, run.steps, run.correct, run.total) for run in pair.runs]
+            + [pair.held_out_losses, pair.churn]
+            for pair in result.seeds
+        ]
+
+    assert figures(theirs) == figures(ours)
+    assert (theirs.noise, theirs.notes, theirs.settings) == (ours.noise, ours.notes, ours.settings)
+    trials = {}
+    for name, path in stores.items():
+        with open_store(path) as store:
+            trials[name] = {study: {one.name for one in store.trials(study)} for study in store.studies_with_trials()}
+    assert trials["there"] == trials["here"]
+
+
+def test_a_node_that_would_train_something_else_refuses():
+    decided = {"data": "abc", "sides": [{"versions": {"torch": "2.0"}}], "epochs": 1}
+    seeds_elsewhere.check_same(seeds_elsewhere.digests_of(decided), decided)
+    with pytest.raises(ConstraintError, match="would train something else: data, sides differ there"):
+        seeds_elsewhere.check_same(seeds_elsewhere.digests_of(decided), {**decided, "data": "abd", "sides": []})
+    with pytest.raises(ConstraintError, match="draws other first weights"):
+        seeds_elsewhere.check_start("a", "b")
+
+
+def test_objects_of_this_process_are_not_trained_elsewhere():
+    with running_on(Pretended()), pytest.raises(ZoolensError, match="Objects of this process cannot be trained"):
+        port.train(lambda: None, "nets.py:quick", inputs=["1x28x28"])
+
+
+def test_a_run_travels_with_its_answers():
+    run = SingleRun(1.5, (1.0, math.nan), 6, 0.1, None, np.arange(6, dtype=np.float32).reshape(3, 2), 2, 3)
+    again = seeds_elsewhere.run_of(seeds_elsewhere.run_fields(run))
+    assert np.array_equal(again.answers, run.answers)
+    assert again.answers.dtype == run.answers.dtype
+    assert repr(replace(again, answers=None)) == repr(replace(run, answers=None))
 
 
 def test_a_machine_of_another_kind_does_not_train_in_the_name_of_ours(job):

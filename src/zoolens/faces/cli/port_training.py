@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.terminal import echo_json
 from zoolens.faces.cli.exit_codes import trouble
-from zoolens.faces.cli.options import json_option
+from zoolens.faces.cli.options import json_option, on_option
 from zoolens.faces.cli.port_data_options import DATA_OPTIONS
 from zoolens.faces.cli.port_options import pairs_of
 from zoolens.faces.cli.stores import store_option
@@ -125,6 +125,7 @@ def training_options(function: Any) -> Any:
 @click.option("--no-keep", is_flag=True, help="Neither keep what is trained in the store nor look for it there.")
 @store_option("makes")
 @json_option
+@on_option
 @click.pass_context
 def train_command(
     ctx: click.Context,
@@ -154,11 +155,14 @@ def train_command(
     departure beyond rounding; its cause is proved by switching it on B. With --explain the difference over whole
     trainings is shared out among the settings that both sides can be given, and verified with fresh seeds.
 
+    With --on the seeds are trained on other machines of the same kind, one job a seed.
+
     With --data-b each side has its own data: both streams are compared first, and how they differ is told.
 
     Exits with 0 if they are the same (up to seed noise; with --lockstep, up to rounding), 1 if they differ or if one
     side alone did not stay finite, 4 if that is not known, as with one seed, 2 if something cannot be trained.
     """
+    from zoolens.base.engine.executors.current_executor import current_executor
     from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
     from zoolens.faces.cli.port_comparisons import explained, in_lockstep
@@ -168,6 +172,9 @@ def train_command(
     with trouble():
         if lockstep and explain:
             raise ZoolensError("--lockstep and --explain are two questions.", hint="Ask one after the other.")
+        if (lockstep or explain) and current_executor().elsewhere:
+            option = "--lockstep" if lockstep else "--explain"
+            raise ZoolensError(f"{option} trains on this machine only.", hint="Leave --on out; it shares out seeds.")
         recipe = port_recipe(ctx, sides, {**given, "map": pairs_of(given["map"])})
         if lockstep:
             ctx.exit(in_lockstep(recipe, steps, as_json=as_json))

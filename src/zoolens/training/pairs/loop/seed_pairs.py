@@ -36,3 +36,23 @@ def is_one_training(pairs: Sequence[SeedPair]) -> bool:
         for curves in every[1:]
         for ours, first in zip(curves, every[0], strict=True)
     )
+
+
+def compared_measure(pairs: Sequence[SeedPair]) -> str:
+    """By what the sides are compared: "accuracy", "held-out loss" or "training loss"."""
+    both = [pair for pair in pairs if pair.finite]
+    if all(run.correct is not None for pair in both for run in pair.runs):
+        return "accuracy"
+    return "held-out loss" if all(pair.held_out_losses is not None for pair in both) else "training loss"
+
+
+def scores_of(pair: SeedPair, measure: str) -> tuple[float, float]:
+    """The measure of both sides."""
+    if measure == "accuracy":
+        ours, theirs = (run.accuracy for run in pair.runs)
+        assert ours is not None
+        assert theirs is not None
+        return ours, theirs
+    if measure == "held-out loss" and pair.held_out_losses is not None:
+        return pair.held_out_losses
+    return pair.runs[0].losses[-1], pair.runs[1].losses[-1]

@@ -18,11 +18,11 @@ from zoolens.training.pairs.data.sources import BatchSource
 from zoolens.training.pairs.explanation.side_bench import Described
 from zoolens.training.pairs.loop.single_run import SingleRun
 from zoolens.training.pairs.networks.framework import Array
+from zoolens.training.pairs.networks.tensor_digest import digest_of_tensors
 from zoolens.training.pairs.sides.open_pair import OpenPair
 from zoolens.training.port.training.kept_seeds import (
     KeptRun,
     KeptStudy,
-    digest,
     trial_side,
 )
 
@@ -52,7 +52,7 @@ class KeptRuns(KeptStudy):
         """The training, if it was done before from the same weights with the same settings."""
         if self._read is None:
             self._read = {trial.name: trial.details for trial in self.store.trials(self.study)}
-        start, given = digest(weights), _given(arm)
+        start, given = digest_of_tensors(weights), _given(arm)
         try:
             kept = _Kept.model_validate(self._read.get(_name(arm, seed, start), {}).get("port"))
         except ValidationError:
@@ -61,7 +61,7 @@ class KeptRuns(KeptStudy):
 
     def write(self, arm: Described, seed: int, weights: Mapping[str, Array], run: SingleRun) -> None:
         """Stores a training as a trial with one side, its figures and its answers."""
-        label, start = self.labels[arm[0]], digest(weights)
+        label, start = self.labels[arm[0]], digest_of_tensors(weights)
         figures = {name: value for name, value in vars(run).items() if name != "answers"}
         trial = Trial(
             _name(arm, seed, start),

@@ -8,7 +8,6 @@ names of the sides and a digest of their code, nothing that could be run.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -102,10 +101,6 @@ class KeptSeeds(KeptStudy):
     prefix: ClassVar[str] = "port"
     lettered: ClassVar[bool] = False
 
-    def digest_of(self, *sides: Mapping[str, Array]) -> str:
-        """Returns the digest of all tensors of the sides at the start."""
-        return digest(*sides)
-
     def read(self, seed: int, start: str) -> SeedPair | None:
         """The seed, if it was trained from the same weights; `start`: their digest."""
         details = next(
@@ -152,15 +147,6 @@ def decided_by(pair: OpenPair, source: BatchSource, length: Length, how: Mapping
         "machine": this_machine(),
         **how,
     }
-
-
-def digest(*sides: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256()
-    for tensors in sides:
-        for name, array in sorted(tensors.items()):
-            digest.update(f"{name} {array.shape} {array.dtype}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def _name(seed: int, start: str) -> str:

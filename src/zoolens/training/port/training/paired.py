@@ -11,7 +11,10 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+from pydantic import TypeAdapter
 
+from zoolens.base.engine.executors.current_executor import current_executor
+from zoolens.base.engine.executors.executor import Executor
 from zoolens.base.errors import ModelError, StoreError, ZoolensError
 from zoolens.base.present.results import Result
 from zoolens.base.progress import Progress, Silent
@@ -27,14 +30,16 @@ from zoolens.training.pairs.live.answer_kinds import as_taken_by
 from zoolens.training.pairs.live.differences import SettingDifference
 from zoolens.training.pairs.loop.at_once import both_at_once
 from zoolens.training.pairs.loop.compared_settings import epoch_lengths, setting_differences, settings_of_both
-from zoolens.training.pairs.loop.seed_pairs import SeedPair, is_one_training
+from zoolens.training.pairs.loop.seed_pairs import SeedPair, compared_measure, is_one_training, scores_of
 from zoolens.training.pairs.loop.seed_verdict import training_coverage
 from zoolens.training.pairs.loop.single_run import Length, SingleRun, held_out_targets, train_once
 from zoolens.training.pairs.loop.trainable_sides import TrainableSide, as_trainable, opened_for_training
 from zoolens.training.pairs.networks.framework import Array
+from zoolens.training.pairs.networks.tensor_digest import digest_of_tensors
 from zoolens.training.pairs.sides.network_sides import TIMEOUT, Device, InputShape
 from zoolens.training.pairs.sides.open_pair import OpenPair, PairOptions
 from zoolens.training.port.training.paired_notes import HowTrained, notes_of
+from zoolens.training.port.training.seeds_elsewhere import SeedJobs, absolute_request, refuse_objects
 from zoolens.training.port.weights import ask_for_missing
 
 if TYPE_CHECKING:
@@ -163,6 +168,10 @@ def train_pair(
     """Train both sides once for each seed and compare what came of it; see `train`."""
     shapes = [InputShape.parse(text) for text in request.inputs]
     options, length, seeds = request.options, request.length, request.seeds
+    executor = current_executor()
+    if executor.elsewhere:
+        choices = [choice for choice in (request.data.a, request.data.b) if choice is not None]
+        refuse_objects([request.a, request.b, *(part for one in choices for part in (one.data, one.test_data))])
     with (
         opened_pipelines(
             request.data,
@@ -178,16 +187,32 @@ def train_pair(
             ask_for_missing(pair.map, instead="or let each side draw its own weights with --own-init")
         for one in dict.fromkeys((data.a, data.b)):
             _check_classes(pair, one)
-        training = _Training(pair, data, length, not request.own_init, progress or Silent())
-        how = {"own_init": request.own_init, "map": dict(options.chosen), "device": options.device}
-        how |= {"data_b": data.b.fingerprint} if data.own else {}
+        training = Training(pair, data, length, not request.own_init, progress or Silent())
+        how = beside_seed(request, data)
         kept = None
         if store is not None:
             from zoolens.training.port.training.kept_seeds import KeptSeeds  # only a store needs pyarrow
 
             kept = KeptSeeds.of(store, pair, data.a, length, how)
-        pairs = training.run(seeds, kept)
+        pairs = training.run(seeds, kept, _seed_jobs(executor, request, pair, data) if executor.elsewhere else None)
         return _result(pair, training, pairs, data)
+
+
+def beside_seed(request: TrainingRequest, data: OpenData) -> dict[str, Any]:
+    """What decides about a training beside the sides, the data and the length."""
+    options = request.options
+    how = {"own_init": request.own_init, "map": dict(options.chosen), "device": options.device}
+    return how | ({"data_b": data.b.fingerprint} if data.own else {})
+
+
+def _seed_jobs(executor: Executor, request: TrainingRequest, pair: OpenPair, data: OpenData) -> SeedJobs:
+    from zoolens.training.port.training.kept_seeds import decided_by
+
+    fields = absolute_request(
+        TypeAdapter(TrainingRequest).dump_python(replace(request, seeds=list(request.seeds)), mode="json")
+    )
+    decided = decided_by(pair, data.a, request.length, beside_seed(request, data)) or {}
+    return SeedJobs(executor, fields, decided, request.options.device == "gpu")
 
 
 def _choice_b(choice: DataChoice, data_b: Any) -> DataChoice | None:
@@ -208,7 +233,7 @@ def _check_classes(pair: OpenPair, source: BatchSource) -> None:
             )
 
 
-class _Training:
+class Training:
     """The pair with what it is trained on. Both sides of a seed are trained at once where each has its own process."""
 
     def __init__(self, pair: OpenPair, data: OpenData, length: Length, shared: bool, progress: Progress) -> None:
@@ -221,13 +246,28 @@ class _Training:
         self._progress, self._lock = progress, Lock()
         self._first: dict[str, Mapping[str, Array]] = {}
 
-    def run(self, seeds: Sequence[int], kept: KeptSeeds | None) -> list[SeedPair]:
+    def run(self, seeds: Sequence[int], kept: KeptSeeds | None, elsewhere: SeedJobs | None = None) -> list[SeedPair]:
         self.settings = settings_of_both(self.pair, epoch_lengths(self.source, self.length, seeds))
-        done = [self._seed(seed, f"seed {seed} ({place} of {len(seeds)})", kept) for place, seed in enumerate(seeds, 1)]
+        pairs: dict[int, SeedPair] = {}
+        missing: dict[int, str] = {}
+        for place, seed in enumerate(seeds, 1):
+            start = self.start(seed)
+            pair = kept.read(seed, start) if kept is not None else None
+            if pair is not None:
+                pairs[seed] = pair
+            elif elsewhere is not None:
+                missing[seed] = start
+            else:
+                runs = self.both(seed, f"seed {seed} ({place} of {len(seeds)})")
+                pairs[seed] = self._finished(seed, start, runs, kept)
+        if elsewhere is not None and missing:
+            for seed, runs in elsewhere.train(missing, self._progress):
+                pairs[seed] = self._finished(seed, missing[seed], runs, kept)
         self._progress.end()
-        return done
+        return [pairs[seed] for seed in seeds]
 
-    def _seed(self, seed: int, title: str, kept: KeptSeeds | None) -> SeedPair:
+    def start(self, seed: int) -> str:
+        """Gives both sides their first weights for this seed; returns the digest of all of them."""
         a, b = self.sides
         a.begin(seed)
         b.begin(seed)
@@ -237,14 +277,20 @@ class _Training:
             b.assign(self.pair.map.moved(weights, b.tensors()))
         else:
             self._look_at_start("B", b.tensors())
-        start = kept.digest_of(weights, b.tensors()) if kept is not None else ""
-        pair = kept.read(seed, start) if kept is not None else None
-        if pair is None:
-            steps = sum(self.length.steps(source, seed) for source in self.sources)
-            self._progress.begin(title, "training", steps, "steps")
-            pair = self._compared(seed, self._both(seed))
-            if kept is not None:
-                self._keep(kept, pair, start)
+        return digest_of_tensors(weights, b.tensors())
+
+    def both(self, seed: int, title: str) -> tuple[SingleRun, SingleRun]:
+        """Trains both sides from their first weights."""
+        steps = sum(self.length.steps(source, seed) for source in self.sources)
+        self._progress.begin(title, "training", steps, "steps")
+        sides = zip(self.sides, self.sources, strict=True)
+        a, b = both_at_once(self.sides, [partial(self._one, side, source, seed) for side, source in sides])
+        return a, b
+
+    def _finished(self, seed: int, start: str, runs: tuple[SingleRun, SingleRun], kept: KeptSeeds | None) -> SeedPair:
+        pair = self._compared(seed, runs)
+        if kept is not None:
+            self._keep(kept, pair, start)
         return pair
 
     def _keep(self, kept: KeptSeeds, pair: SeedPair, start: str) -> None:
@@ -260,11 +306,6 @@ class _Training:
         if first is not weights:
             same = all(np.array_equal(array, first[name]) for name, array in weights.items())
             self.equal_starts[letter] = same and self.equal_starts.get(letter, True)
-
-    def _both(self, seed: int) -> tuple[SingleRun, SingleRun]:
-        sides = zip(self.sides, self.sources, strict=True)
-        a, b = both_at_once(self.sides, [partial(self._one, side, source, seed) for side, source in sides])
-        return a, b
 
     def _one(self, side: TrainableSide, source: BatchSource, seed: int, stop: Event) -> SingleRun:
         return train_once(side, source, seed, self.length, fresh=False, report=self._advance, stop=stop)
@@ -293,12 +334,12 @@ class _Training:
         return replace(pair, held_out_losses=(judge.loss_of(ours, targets), judge.loss_of(taken, targets)))
 
 
-def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], data: OpenData) -> PairedTraining:
+def _result(pair: OpenPair, training: Training, pairs: Sequence[SeedPair], data: OpenData) -> PairedTraining:
     names, source = (pair.a.text, pair.b.text), data.a
-    measure = _measure(pairs)
+    measure = compared_measure(pairs)
     both = [seed_pair for seed_pair in pairs if seed_pair.finite]
     repeated = is_one_training(both)
-    scores = [_scores(seed_pair, measure) for seed_pair in (both[:1] if repeated else both)]
+    scores = [scores_of(seed_pair, measure) for seed_pair in (both[:1] if repeated else both)]
     images = source.held_out_samples if measure == "accuracy" else None
     settings = training.settings
     noise = None
@@ -345,21 +386,3 @@ def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], data
         data.compared,
         data.own,
     )
-
-
-def _measure(pairs: Sequence[SeedPair]) -> str:
-    both = [pair for pair in pairs if pair.finite]
-    if all(run.correct is not None for pair in both for run in pair.runs):
-        return "accuracy"
-    return "held-out loss" if all(pair.held_out_losses is not None for pair in both) else "training loss"
-
-
-def _scores(pair: SeedPair, measure: str) -> tuple[float, float]:
-    if measure == "accuracy":
-        ours, theirs = (run.accuracy for run in pair.runs)
-        assert ours is not None
-        assert theirs is not None
-        return ours, theirs
-    if measure == "held-out loss" and pair.held_out_losses is not None:
-        return pair.held_out_losses
-    return pair.runs[0].losses[-1], pair.runs[1].losses[-1]
