@@ -4,9 +4,14 @@ The executor here pretends that its threads are other machines. A real cluster i
 """
 
 import math
+import pickle
+import subprocess
+import sys
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pydantic import TypeAdapter
 
@@ -16,15 +21,20 @@ from zoolens.base import plugins
 from zoolens.base.engine.executors.current_executor import running_on
 from zoolens.base.engine.executors.local import Local
 from zoolens.base.engine.machine import gpu_names
-from zoolens.base.errors import ConstraintError, UnknownName, ZoolensError
+from zoolens.base.errors import ConstraintError, ModelError, UnknownName, ZoolensError
 from zoolens.base.progress import Silent
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
 from zoolens.base.store.store import open_store
+from zoolens.base.store.transfer import _written, merge_run, pack_run
 from zoolens.findings.divergence import diverging_elsewhere
 from zoolens.findings.divergence.divergence_causes import Proof
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.structures import export_pool, fanout
 from zoolens.findings.graph.structures.structure import structure_of
 from zoolens.findings.index.opener import build_index
+from zoolens.findings.measure import shards
+from zoolens.findings.measure.prediction_stage import predict_slice
+from zoolens.findings.measure.suspicions import ALL_THE_SAME, ROW_SUM, SUMS_TO_ONE
 from zoolens.findings.tracing.recorder import recording
 from zoolens.inventory import catalog
 from zoolens.training.crosstrain.training import fanout as training_fanout
@@ -43,6 +53,12 @@ class Pretended(Local):
 
     elsewhere = True
     capacity = 2
+
+
+class OneByOne(Pretended):
+    """Runs jobs in their order."""
+
+    capacity = 1
 
 
 def facts(store):
@@ -102,6 +118,94 @@ def test_the_stages_of_an_evaluation_elsewhere_are_shown_here(tmp_path):
     assert all("mlp-small" in title for title, *_ in progress.stages[1:])
 
 
+SLICED = {"limit": 100, "runtimes": ["onnxruntime"], "cold": False, "batches": (), "trust": True}
+
+
+@pytest.fixture
+def stores(tmp_path):
+    with open_store(tmp_path / "here.sqlite") as here, open_store(tmp_path / "there.sqlite") as there:
+        yield here, there
+
+
+def test_a_dataset_in_slices_gives_the_same_run(stores):
+    """Also where the run was stopped before, and nothing is done twice."""
+    pytest.importorskip("onnxruntime")
+    here, there = stores
+    model = "demo:lenet-narrow"
+    zoolens.evaluate(model, "demo", store=here, **SLICED)
+    executor = Counted()
+    with running_on(executor):
+        (outcome,) = zoolens.evaluate(model, "demo", store=there, shards=3, **SLICED)
+    assert executor.functions == ["predict_here"] * 3 + ["evaluate_here"]
+    assert not outcome.errors
+    assert "predictions" in outcome.measured
+    assert facts(there) == facts(here)
+    assert [part.rows for part in there.parts(outcome.run.id, "predictions")] == [32, 32, 36]
+    with running_on(Pretended()):
+        (again,) = zoolens.evaluate(model, "demo", store=there, shards=3, **SLICED)
+    assert again.measured == ()
+
+
+@pytest.mark.slow  # two evaluations
+def test_slices_go_on_where_a_run_stopped_and_one_that_fails_is_made_good(stores, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    here, there = stores
+    (ours,) = zoolens.evaluate("demo:lenet-narrow", "demo", store=here, **SLICED)
+    packed = pack_run(here, ours.run)
+    whole = here.table(ours.run.id, "predictions")
+    run = merge_run(there, {**packed, "stages": {}, "parts": []})
+    there.add_part(run.id, "predictions", 0, whole.slice(0, 10))
+    asked = []
+
+    def some(context, start, stop):
+        asked.append((start, stop))
+        if len(asked) == 3:
+            raise ModelError("The last slice fails.")
+        predict_slice(context, start, stop)
+
+    monkeypatch.setattr(shards, "predict_slice", some)
+    with running_on(OneByOne()):
+        (outcome,) = zoolens.evaluate("demo:lenet-narrow", "demo", store=there, shards=4, **SLICED)
+    assert asked == [(10, 42), (42, 74), (74, 100)]
+    assert [part.rows for part in there.parts(run.id, "predictions")] == [10, 32, 32, 26]
+    assert not outcome.errors
+    theirs = there.table(run.id, "predictions")
+    assert theirs.column("index").to_pylist() == whole.column("index").to_pylist()
+    assert theirs.column("digest").to_pylist() == whole.column("digest").to_pylist()
+
+
+def test_what_is_not_shared_out_in_slices_is_said(tmp_path):
+    for given, words in (
+        ({"fresh": True}, "fresh run"),
+        ({"accuracy": False}, "Without accuracy"),
+        ({"shards": 0}, "0 slices"),
+    ):
+        with running_on(Pretended()), pytest.raises(ZoolensError, match=words):
+            zoolens.evaluate("demo:lenet-narrow", "demo", store=tmp_path / "s.sqlite", **{"shards": 2, **given})
+
+
+def test_slices_end_where_batches_do():
+    for done, size, batch, count in ((0, 100, 32, 3), (10, 100, 32, 4), (0, 5, 32, 3), (7, 7, 1, 2), (0, 1000, 7, 13)):
+        bounds = [shards._bounds(done, size, batch, shard, count) for shard in range(count)]
+        assert bounds[0][0] == done
+        assert bounds[-1][1] == size
+        assert all(before[1] == after[0] for before, after in pairwise(bounds))
+        assert all((stop - done) % batch == 0 for _, stop in bounds if stop < size)
+
+
+def test_what_slices_tell_holds_for_all_of_them():
+    def told(digest, **facts):
+        table = pa.table({"digest": pa.array([digest], pa.uint64())})
+        known = {SUMS_TO_ONE: True, ROW_SUM: None, ALL_THE_SAME: True}
+        return {"facts": {**known, **facts}, "parts": [{"table": _written(table)}]}
+
+    assert shards._facts([told(1), told(1)]) == {SUMS_TO_ONE: True, ROW_SUM: None, ALL_THE_SAME: True}
+    assert not shards._facts([told(1), told(2)])[ALL_THE_SAME]
+    assert not shards._facts([told(1), told(1, **{SUMS_TO_ONE: False})])[SUMS_TO_ONE]
+    assert shards._facts([told(1, **{ROW_SUM: 100.0}), told(1, **{ROW_SUM: 100.01})])[ROW_SUM] == 100.0
+    assert shards._facts([told(1, **{ROW_SUM: 100.0}), told(1, **{ROW_SUM: 90.0})])[ROW_SUM] is None
+
+
 def test_a_fresh_attempt_elsewhere_is_numbered_by_the_store_that_asked(tmp_path):
     """Also where the same content was measured under another name, of which the node is told nothing."""
     pytest.importorskip("onnxruntime")
@@ -115,6 +219,38 @@ def test_a_fresh_attempt_elsewhere_is_numbered_by_the_store_that_asked(tmp_path)
             ]
         assert [outcome.run.key.attempt for outcome in (first, *attempts)] == [0, 1, 2]
         assert all(outcome.run.key.model == first.run.key.model and outcome.measured for outcome in attempts)
+
+
+MERGE_MANY = """
+import pickle, sys
+from pathlib import Path
+from zoolens.base.store.store import open_store
+from zoolens.base.store.transfer import merge_run
+
+packed = pickle.loads(Path(sys.argv[2]).read_bytes())
+with open_store(sys.argv[1]) as store:
+    print(*(merge_run(store, packed, fresh=True).key.attempt for _ in range(5)))
+"""
+
+
+def test_fresh_attempts_that_two_processes_merge_at_once_have_numbers_of_their_own(tmp_path):
+    """As `--fresh --on` does when what two drivers had measured elsewhere arrives."""
+    model, dataset = ModelRecord("m", "zoo:m", "onnx", {}), DatasetRecord("d", "d", 3)
+    path = tmp_path / "store.sqlite"
+    with open_store(path) as store:
+        run = store.begin_run(model, dataset, StackRecord("s", "onnxruntime", {}, {}))
+        store.add_part(run.id, "predictions", 0, pa.table({"index": [0, 1, 2]}))
+        store.finish_stage(run.id, "size", [Observation("file_size", 1.0)])
+        (tmp_path / "packed").write_bytes(pickle.dumps(pack_run(store, store.run(run.id))))
+    command = [sys.executable, "-c", MERGE_MANY, str(path), str(tmp_path / "packed")]
+    drivers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    attempts = [int(number) for driver in drivers for number in driver.communicate(timeout=60)[0].split()]
+    assert sorted(attempts) == list(range(1, 11))
+    with open_store(path) as store:
+        runs = store.runs(model="zoo:m")
+        assert len(runs) == 11
+        assert all(len(store.table(one.id, "predictions")) == 3 for one in runs)
+        assert all(len(store.observations(one.id)) == 1 for one in runs)
 
 
 def test_what_cannot_be_evaluated_is_an_outcome_with_its_reason(tmp_path):

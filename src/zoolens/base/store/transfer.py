@@ -78,7 +78,7 @@ def merge_run(store: Store, packed: Mapping[str, Any], *, fresh: bool = False) -
     # It keeps the time at which it was evaluated there.
     store.set_resolved(run.id, resolved)
     for part in packed["parts"]:  # after what is resolved, which says what the parts mean: we may be killed in between
-        store.add_part(run.id, part["kind"], part["part"], _read(part["table"]))
+        store.add_part(run.id, part["kind"], part["part"], read_table(part["table"]))
     for stage, state in packed["stages"].items():
         if state["done"]:
             observations = [_observation(fields) for fields in state["observations"]]
@@ -94,7 +94,7 @@ def _check_parts(store: Store, run: Run, parts: Sequence[Mapping[str, Any]]) -> 
     for kind in {kind for kind, _ in theirs}:
         for known in store.parts(run.id, kind):
             table = theirs.get((kind, known.part))
-            if table is None or _rows(_read(table)) != _rows(store.part_table(known)):
+            if table is None or _rows(read_table(table)) != _rows(store.part_table(known)):
                 raise ZoolensError(
                     f"Run {run.id} was also measured here in the meantime, in different parts.",
                     hint="Run the same command again: it goes on with what is here.",
@@ -124,7 +124,8 @@ def _written(table: Any) -> bytes:
     return content
 
 
-def _read(content: bytes) -> Any:
+def read_table(content: bytes) -> Any:
+    """The rows of a part that was packed."""
     import pyarrow as pa
 
     with pa.ipc.open_stream(content) as reader:

@@ -66,6 +66,13 @@ def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ..
 @click.option(
     "--decode-threads", type=click.IntRange(0), default=2, show_default=True, help="Threads that decode inputs."
 )
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    show_default=True,
+    help="With --on: answer the dataset in this many slices at the same time.",
+)
 @click.option("--isolate", is_flag=True, help="Run each model in a process of its own.")
 @click.option("--allow-code", is_flag=True, help="Run Python code that manifests carry (in a process of its own).")
 @click.option(
@@ -114,6 +121,7 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
         fresh=not chosen["resume"],
         latency=LatencySettings(max_seconds=chosen["latency_seconds"]),
         decode_threads=chosen["decode_threads"],
+        shards=chosen["shards"],
     )
     store = open_store(chosen["store"])
     outcomes = []

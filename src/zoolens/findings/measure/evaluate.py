@@ -19,6 +19,7 @@ from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.measure.fanout import Evaluation, evaluate_elsewhere
 from zoolens.findings.measure.job_runner import carry_out_entries
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
+from zoolens.findings.measure.shards import predict_shards
 from zoolens.inventory.catalog.lookup import Model, find_all
 from zoolens.inventory.catalog.sessions import RunOptions
 from zoolens.inventory.datasets.opening import Data, named_data
@@ -49,11 +50,13 @@ def evaluate(
     trust: bool = False,
     store: Store | str | Path | None = None,
     progress: Progress | None = None,
+    shards: int = 1,
 ) -> list[Outcome]:
     """Measure every model in every runtime asked for (default: every installed one that can run it).
 
     `data` may be left out where `accuracy` is False: models are then timed with made-up inputs. `trust`: open them in
-    this process, without the sandbox.
+    this process, without the sandbox. `shards`: into how many slices the dataset is cut for other machines
+    (`zoolens.running_on`); on this machine it is answered as a whole.
     """
     chosen = named_data(data, limit, seed)
     plan = EvaluationPlan(
@@ -73,6 +76,7 @@ def evaluate(
         accuracy=accuracy,
         cold=cold,
         fresh=fresh,
+        shards=shards,
     )
     with trusting(trust), borrowed_store(store) as opened:
         return list(carry_out(plan, opened, progress or Silent()))
@@ -87,6 +91,8 @@ def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterato
     """Outcomes one by one, as they are stored."""
     if not plan.models:
         raise ZoolensError("No model is named.", hint="Give zoo:name, a pattern such as 'demo:*', or a path.")
+    if plan.shards < 1:
+        raise ZoolensError(f"{plan.shards} slices of a dataset make no sense.", hint="There is at least 1.")
     if any(batch < 1 for batch in plan.batches):
         raise ZoolensError(f"A batch size of {min(plan.batches)} makes no sense.", hint="Batch sizes start at 1.")
     if plan.data is None and (plan.accuracy or plan.limit is not None or plan.seed is not None):
@@ -114,8 +120,22 @@ def _carry_out_elsewhere(
     def known(entry: Entry) -> list[Run]:
         return store.runs(model=entry.full_ref, trials=True)
 
+    if plan.shards > 1:
+        _check_shards(executor, plan)
+        predict_shards(executor, evaluations, store, progress, known)
     for _, outcomes in evaluate_elsewhere(executor, evaluations, store, progress, known):
         yield from outcomes
+
+
+def _check_shards(executor: Executor, plan: EvaluationPlan) -> None:
+    if plan.fresh:
+        raise ZoolensError("A fresh run is not shared out in slices.", hint="Leave --shards or --fresh out.")
+    if executor.each_kind or plan.wanted.require:
+        raise ZoolensError(
+            "Slices of a dataset go to any node.", hint="Leave --shards out, or --on each-kind and --require."
+        )
+    if not plan.accuracy:
+        raise ZoolensError("Without accuracy no dataset is answered.", hint="Leave --shards out.")
 
 
 def _placed(executor: Executor, entries: Sequence[Entry], plan: EvaluationPlan, store: Store) -> Iterator[Evaluation]:

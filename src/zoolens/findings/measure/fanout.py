@@ -97,7 +97,7 @@ def _answers(
         for evaluation in evaluations:
             runs = () if evaluation.plan.fresh else known(evaluation.entry)
             sent.append({run.id for run in runs})
-            yield _job(evaluation, [pack_run(store, run) for run in runs])
+            yield evaluation_fields(evaluation, [pack_run(store, run) for run in runs])
 
     def node_of(number: int) -> str:
         places = evaluations[number].places
@@ -134,7 +134,8 @@ def evaluate_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [outcome_fields(store, outcome) for outcome in outcomes]
 
 
-def _job(evaluation: Evaluation, runs: list[dict[str, Any]]) -> dict[str, Any]:
+def evaluation_fields(evaluation: Evaluation, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """An evaluation as plain data. `runs`: what the store has of its model, packed."""
     entry, plan = evaluation.entry, evaluation.placed()
     data = None if plan.data is None else absolute_spec(plan.data)
     return {

@@ -90,11 +90,11 @@ def run_job(
     """All stages of one job. A failing stage is recorded and reported; the others still run. `asked`: by a user, who
     evaluates this model under this name, so that its content is the one that counts under it."""
     try:
-        _fetch(job, progress)
+        fetch_job(job, progress)
         # Before a run is begun that could only fail.
         job.runtime.check(job.files(), job.options)
         dataset = dataset.decoded_with(job.manifest.inputs[0].decoder)
-        run = _begin(job, plan, dataset, store, attempt, asked=asked)
+        run = begin_job(job, plan, dataset, store, attempt, asked=asked)
     except StoreError:
         raise
     except ZoolensError as error:
@@ -114,13 +114,22 @@ def run_job(
         return _Stages(context, opener).carry_out(plan)
 
 
-def _fetch(job: Job, progress: Progress) -> None:
+def fetch_job(job: Job, progress: Progress) -> None:
     """Download what is not here yet, with a bar; files that are here cost nothing."""
     resolve_asset(job.asset, job.entry.folder, fetch=True, progress=count_bytes(progress, job.title))
     progress.end()
 
 
-def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attempt: int | None, *, asked: bool) -> Run:
+def begin_job(
+    job: Job,
+    plan: EvaluationPlan,
+    dataset: Dataset,
+    store: Store,
+    attempt: int | None = None,
+    *,
+    asked: bool = False,
+) -> Run:
+    """The run that a job's facts belong to; see `run_job`."""
     details = {
         "classes": dataset.classes,
         **({"drawn_from": len(dataset.parent)} if isinstance(dataset, Subset) else {}),

@@ -30,6 +30,7 @@ class EvaluationPlan:
     cold_repeats: int = 3
     decode_threads: int = 2
     kind: RunKind = RunKind.EVALUATION
+    shards: int = 1  # slices of the dataset that other machines answer at the same time
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -131,17 +132,31 @@ def _text_facts(context: Context) -> TextFacts:
     return text.facts(np.stack([dataset.read(index).value for index in indices]) for indices in together)
 
 
-def _predict_from(context: Context, start: int, part: int) -> bool:
-    """Predict all inputs from `start` on. False: another process wrote the same part before us."""
+def predict_slice(context: Context, start: int, stop: int) -> None:
+    """Predict the inputs from `start` to `stop`, where a batch ends, into parts of a run that has none."""
+    context.progress.begin(context.job.title, f"predictions from {start:,} on", stop - start)
+    _predict_from(context, start, 0, stop)
+    context.progress.end()
+
+
+def batch_size(subject: Subject) -> int:
+    """How many inputs are answered at a time."""
+    return subject.fixed_batch or min(ACCURACY_BATCH, subject.session.largest_batch or ACCURACY_BATCH)
+
+
+def _predict_from(context: Context, start: int, part: int, stop: int | None = None) -> bool:
+    """Predict all inputs from `start` on, or those before `stop`. False: another process wrote the same part before
+    us."""
     subject, store = context.subject(), context.store
     subject.check_answers()
-    size = subject.fixed_batch or min(ACCURACY_BATCH, subject.session.largest_batch or ACCURACY_BATCH)
+    size = batch_size(subject)
     waiting: list[_Answered] = []
     buffer, written = PredictionBuffer(start, [output.task for output in subject.outputs]), time.monotonic()
     # Tokens are made elsewhere, many texts at once.
     workers = context.decode_threads if subject.text is None else 1
     inputs = batches(context.dataset, subject.preparation, size, start=start, workers=workers)
-    for batch, answers in answered_batches(subject, inputs):
+    wanted = inputs if stop is None else islice(inputs, -(-(stop - start) // size))
+    for batch, answers in answered_batches(subject, wanted):
         waiting.append((batch, answers))
         context.progress.advance(len(batch.labels))
         due = time.monotonic() - written > SECONDS_BETWEEN_PARTS
