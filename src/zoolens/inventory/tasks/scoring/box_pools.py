@@ -22,8 +22,6 @@ from zoolens.inventory.tasks.scoring.box_parts import BoxParts, FoundBoxes
 
 LIMITS: Final = (1, 10, 100)  # of detections of a class in an image, for average recall
 
-_ANY: Final = 1 << 62  # copies of images that change nothing where no scores are equal
-
 Places = NDArray[np.int32]
 
 
@@ -110,25 +108,6 @@ class _Patterns:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """All detections of one class by descending score; those of equal score in the order of images."""
-
-    place: Places  # of the image among those of the pool
-    block: Places  # detections of one image and score have one number
-    pattern: Places
-    kinds: _Patterns
-
-    def in_range(self, area: int) -> _Ranged:
-        kinds = self.kinds
-        kept = np.flatnonzero((kinds.event | kinds.ordinary)[self.pattern, area])
-        pattern, block = self.pattern[kept], self.block[kept]
-        event = kinds.event[pattern, area]
-        # A detection that is always ignored is seen by no sum, so that its block may be taken for one without it.
-        tied = (np.bincount(block)[block] > 1) & (np.bincount(block, event)[block] > 0)
-        return _Ranged(self.place[kept], block, event, tied, pattern, kinds.matched[:, area], kinds.taken[:, area])
-
-
-@dataclass(frozen=True)
 class Pool:
     """Detections and true boxes of one class in all images that have one of them."""
 
@@ -138,17 +117,19 @@ class Pool:
     # each threshold within each limit, detections × (thresholds · limits).
     limited: Places
     within: Flags
-    found: _Found
-    _points: dict[int, tuple[int, Points]] = field(default_factory=dict, repr=False, compare=False)
+    # Of a range of areas where no scores are equal, the points serve all weights, and nothing else is kept.
+    areas: tuple[Points | _Ranged, ...]
+    _copied: dict[int, tuple[int, Points]] = field(default_factory=dict, repr=False, compare=False)
 
     def points(self, area: int, copies: int) -> Points:
         """The curve's points in a range of areas, where no image counts more often than `copies`."""
-        known = self._points.get(area)
+        ranged = self.areas[area]
+        if isinstance(ranged, Points):
+            return ranged
+        known = self._copied.get(area)
         # Copies that no image has change no sum.
         if known is None or known[0] < copies:
-            ranged = self.found.in_range(area)
-            tied = bool(ranged.tied.any())
-            known = self._points[area] = (copies if tied else _ANY), ranged.points(copies if tied else 1)
+            known = self._copied[area] = copies, ranged.points(copies)
         return known[1]
 
 
@@ -181,10 +162,16 @@ def _pool(
     early = np.flatnonzero((found.rank[chosen] < LIMITS[-2]) & kinds.matched[pattern, 0].any(axis=1))
     below = found.rank[chosen[early]][:, np.newaxis] < np.array(LIMITS[:-1])
     within = kinds.matched[pattern[early], 0][:, :, np.newaxis] & below[:, np.newaxis]
-    return Pool(
-        images,
-        truths,
-        place[early],
-        within.reshape(len(early), math.prod(within.shape[1:])),
-        _Found(place, block, pattern, kinds),
-    )
+    flags = within.reshape(len(early), math.prod(within.shape[1:]))
+    areas = tuple(_in_range(area, kinds, pattern, place, block) for area in range(len(AREAS)))
+    return Pool(images, truths, place[early], flags, areas)
+
+
+def _in_range(area: int, kinds: _Patterns, pattern: Places, place: Places, block: Places) -> Points | _Ranged:
+    kept = np.flatnonzero((kinds.event | kinds.ordinary)[pattern, area])
+    which, blocks = pattern[kept], block[kept]
+    event = kinds.event[which, area]
+    # A detection that is always ignored is seen by no sum, so that its block may be taken for one without it.
+    tied = (np.bincount(blocks)[blocks] > 1) & (np.bincount(blocks, event)[blocks] > 0)
+    ranged = _Ranged(place[kept], blocks, event, tied, which, kinds.matched[:, area], kinds.taken[:, area])
+    return ranged if tied.any() else ranged.points(1)
