@@ -250,7 +250,8 @@ def main() -> int:
         capacity, bound = options.capacity, options.bound
         if capacity is None or bound is None:
             timing = argparse.Namespace(seconds=min(options.seconds, 60.0), inputs=100)
-            capacity, alone = Bench(setup, store, timing, Path(name)).capacity()
+            # A server that yields never starts on a machine that others keep busy.
+            capacity, alone = Bench(setup, store, timing, Path(name)).capacity(yielding=not options.usual_priority)
             bound = bound or 3 * alone
         path = service_file(definition(setup, bound, "latency", Path(name)), options.share)
         arrivals = pattern(capacity, options.seconds, options.seed)

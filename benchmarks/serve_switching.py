@@ -130,10 +130,10 @@ class Bench:
             settings=settings,
         )  # fmt: skip
 
-    def capacity(self) -> tuple[float, float]:
+    def capacity(self, *, yielding: bool = True) -> tuple[float, float]:
         """Requests per second of the fixed model, and the median seconds of a lone request."""
         path = definition(self._setup, 10.0, "fixed", self._folder)
-        with serving(path, "--store", self._store, yielding=True) as urls:
+        with serving(path, "--store", self._store, yielding=yielding) as urls:
             alone = self.load(urls["http"], Clients(1, self._options.seconds / 6))
             busy = self.load(urls["http"], Clients(8, self._options.seconds / 6))
         return busy.results.answered_rate, alone.results.percentiles[0].answered

@@ -6,6 +6,7 @@ What they judge themselves is tried on made-up runs: a verdict that cannot fail 
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,7 +126,7 @@ def test_soak(tmp_path):
 
 @pytest.mark.slow
 def test_promise(tmp_path):
-    done = run("serve_promise.py", "--demo", "--seconds", "30", home=tmp_path)
+    done = run("serve_promise.py", "--demo", "--seconds", "30", "--usual-priority", home=tmp_path)
     assert done.returncode in (0, 1), done.stderr
     assert "the shadow says" in done.stdout
 
@@ -138,6 +139,31 @@ def test_promise_of_detectors(tmp_path):
     assert done.returncode in (0, 1), done.stderr
     # A machine that is quick enough needs no fallback.
     assert "agree with the reference's by" in done.stdout or "No fallback was compared" in done.stdout
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_server_does_not_yield_on_a_machine_that_others_keep_busy(monkeypatch, tmp_path, busy):
+    """Neither while the capacity is measured: it would not start."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    promise = pytest.importorskip("serve_promise", reason="the benchmarks need packages that are absent")
+    switching = pytest.importorskip("serve_switching")
+    asked = []
+
+    @contextmanager
+    def serving(*arguments, yielding):
+        asked.append(yielding)
+        raise SystemExit(0)
+        yield
+
+    for module in (promise, switching):
+        monkeypatch.setattr(module, "serving", serving)
+    monkeypatch.setattr(promise, "fill", lambda store, setup: None)
+    arguments = ["serve_promise.py", "--demo", *(["--usual-priority"] if busy else [])]
+    for known in ([], ["--capacity", "10", "--bound", "1"]):
+        monkeypatch.setattr(sys, "argv", [*arguments, *known])
+        with pytest.raises(SystemExit):
+            promise.main()
+    assert asked == [not busy, not busy]
 
 
 @pytest.mark.parametrize(
