@@ -206,7 +206,7 @@ def _figures(parts: MaskParts, sums: Floats) -> Floats:
     pixels = true.sum(axis=1)
     columns = (
         (iou[:, present] * defined).mean(axis=1),
-        iou[:, present | parts.answered].mean(axis=1),
+        iou[:, present | parts.answered].mean(axis=1) * defined.mean(axis=1),
         _ratio(right.sum(axis=1), pixels),
         _ratio(right, true)[:, present].mean(axis=1),
         _ratio((true[:, present] * np.nan_to_num(iou[:, present])).sum(axis=1), pixels),

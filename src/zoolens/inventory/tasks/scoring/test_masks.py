@@ -132,9 +132,12 @@ def test_a_weight_counts_an_image_as_often(seed):
 def test_a_mean_over_classes_is_not_defined_where_a_resample_lacks_one():
     pairs = [(np.array([[0, 0]]), np.array([[0, 0]])), (np.array([[1, 0]]), np.array([[1, 1]]))]
     found = figures_of(pairs, [2, 0])
-    for name in ("miou", "mean_accuracy", "boundary_iou"):
+    for name in ("miou", "miou_or_answered", "mean_accuracy", "boundary_iou"):
         assert np.isnan(found[name])
     assert found["pixel_accuracy"] == found["fw_iou"] == 1
+    # Also where what is left answers the class.
+    answered = figures_of([(np.array([[0, 0]]), np.array([[0, 1]])), pairs[1]], [2, 0])
+    assert np.isnan(answered["miou_or_answered"])
 
 
 @settings(max_examples=60, deadline=None)
