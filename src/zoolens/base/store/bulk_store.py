@@ -109,7 +109,8 @@ class BulkStore(Database):
     def sweep(self, older_than: float = ORPHAN_AGE) -> list[str]:
         """Removes files left behind by crashes that are older than this many seconds, and returns where they lay."""
         # Listed before anybody has to wait: very many files take minutes.
-        litter = self.read(lambda connection: part_rows.unregistered(connection, self.bulk.candidates(older_than)))
+        old = self.bulk.candidates(older_than)
+        litter = self.read(lambda connection: part_rows.unregistered(connection, old)) if old else []
 
         def clean(connection: Connection) -> list[str]:
             if self._engine.dialect.name == "postgresql":

@@ -29,6 +29,7 @@ from zoolens.base.store.run_merge import (
     RunFacts,
     add_run,
     difference,
+    has_everything,
     load_facts,
     lost_observations,
 )
@@ -117,10 +118,12 @@ class _RunBatch:
         begun = time.monotonic()
         sound = [facts for facts in theirs.values() if self._is_sound(facts, ours.get(facts.id))]
 
-        def add(connection: Connection) -> int:
-            return sum(self._add(connection, facts) for facts in sound)
+        new = [facts for facts in sound if facts.id not in ours or not has_everything(ours[facts.id], facts)]
 
-        added = self._target._write(add)
+        def add(connection: Connection) -> int:
+            return sum(self._add(connection, facts) for facts in new)
+
+        added = self._target._write(add) if new else 0
         if time.monotonic() - begun > ORPHAN_AGE / 2:
             # A sweep by somebody else may have taken files that were not registered yet.
             self._restore_files(sound)

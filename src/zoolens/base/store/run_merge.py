@@ -7,7 +7,7 @@ facts, each a part of them, or facts that contradict each other, when it was mea
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -101,13 +101,23 @@ def divided_otherwise(theirs: RunFacts, ours: RunFacts) -> str | None:
     return None
 
 
+def has_everything(ours: RunFacts, theirs: RunFacts) -> bool:
+    """Whether nothing of a run is missing here."""
+    facts = theirs.observations.keys() <= ours.observations.keys() and theirs.parts.keys() <= ours.parts.keys()
+    stages = all(
+        name in ours.stages and _kept(row, ours.stages[name]) is not row for name, row in theirs.stages.items()
+    )
+    return facts and stages and _description(theirs, ours) == (json.loads(ours.run["resolved"]), ours.run["kind"])
+
+
 def add_run(connection: Connection, theirs: RunFacts) -> bool:
     """Add a run, or what is missing of it, as it is in the other store; whether anything was missing. The caller has
     found no difference and has written the files of its parts."""
     is_new = not load_rows(connection, schema.runs, schema.runs.c.id == theirs.id)
     insert_rows(connection, schema.runs, [without(theirs.run, "seq", COLUMN)])
     lock_run(connection, theirs.id)  # two who end a stage do so one after the other
-    ours = load_facts(connection, [theirs.id])[theirs.id]
+    # To verify a row takes as long as to write it: what was not there has nothing to compare.
+    ours = RunFacts(theirs.run) if is_new else load_facts(connection, [theirs.id])[theirs.id]
     if (clause := difference(theirs, ours)) is not None:
         raise ChangedMeanwhile(clause)
     new = [row for key, row in theirs.observations.items() if key not in ours.observations]
@@ -131,7 +141,7 @@ def _add_stages(connection: Connection, theirs: RunFacts, ours: RunFacts) -> boo
     changed = False
     for name, row in theirs.stages.items():
         known = ours.stages.get(name)
-        kept = row if known is None or (known["state"] != DONE and row["state"] == DONE) else known
+        kept = row if known is None else _kept(row, known)
         facts = sum(fact["stage"] == name for fact in everything.values())
         stage = parsed(schema.stages, {**without(kept, COLUMN), "facts": facts})
         if known is None:
@@ -146,15 +156,24 @@ def _add_stages(connection: Connection, theirs: RunFacts, ours: RunFacts) -> boo
     return changed
 
 
+def _kept(row: Row, known: Row) -> Row:
+    return row if known["state"] != DONE and row["state"] == DONE else known
+
+
 def _describe(connection: Connection, theirs: RunFacts, ours: RunFacts) -> bool:
     """Adds what the other store says of the run as a whole."""
-    said, known = json.loads(theirs.run["resolved"]), json.loads(ours.run["resolved"])
-    resolved: Mapping[str, Any] = {**said, **known}
-    if EVALUATED in said:
-        resolved = {**resolved, EVALUATED: max(str(said[EVALUATED]), str(known.get(EVALUATED) or ""))}
-    asked_for = RunKind.EVALUATION.value in (theirs.run["kind"], ours.run["kind"])
-    kind = RunKind.EVALUATION.value if asked_for else ours.run["kind"]
-    if resolved == known and kind == ours.run["kind"]:
+    resolved, kind = _description(theirs, ours)
+    if resolved == json.loads(ours.run["resolved"]) and kind == ours.run["kind"]:
         return False
-    change_run(connection, ours.run, resolved=dict(resolved), kind=kind)
+    change_run(connection, ours.run, resolved=resolved, kind=kind)
     return True
+
+
+def _description(theirs: RunFacts, ours: RunFacts) -> tuple[dict[str, Any], str]:
+    """What is resolved of the run, and its kind, when both are taken together."""
+    said, known = json.loads(theirs.run["resolved"]), json.loads(ours.run["resolved"])
+    resolved = {**said, **known}
+    if EVALUATED in said:
+        resolved[EVALUATED] = max(str(said[EVALUATED]), str(known.get(EVALUATED) or ""))
+    asked_for = RunKind.EVALUATION.value in (theirs.run["kind"], ours.run["kind"])
+    return resolved, RunKind.EVALUATION.value if asked_for else str(ours.run["kind"])
