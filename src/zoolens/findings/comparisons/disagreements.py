@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 import numpy as np
@@ -154,7 +155,7 @@ def _reference(store: Store, model: str, data: str | None, runtime: str | None) 
         close = " ".join(f"Did you mean {close_name}?" for close_name in close_names(store, model))
         raise ZoolensError(
             f"{model} was not measured{f' on {data}' if data else ''}{f' in {runtime}' if runtime else ''}.",
-            hint=close or f"Run: zoolens eval {model} --data {data or 'DATA'}.",
+            hint=close or f"Run: zoolens eval {model} --data {quote(data or 'DATA')}.",
         )
     chosen = default_dataset(probe_runs(store, kind=runs[0].kind), {run.key.dataset for run in runs})
     run = min((run for run in runs if run.key.dataset == chosen), key=lambda run: formats_read(run.stack.runtime))

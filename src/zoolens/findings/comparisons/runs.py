@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from itertools import product
 from pathlib import Path, PurePath
+from shlex import quote
 from typing import Any
 
 from zoolens.base import plugins
@@ -200,13 +201,13 @@ def _unmeasured(
     store: Store, a: str, b: str, ours: Sequence[Run], theirs: Sequence[Run], runtime: str | None
 ) -> ZoolensError:
     missing = [name for name, runs in ((a, ours), (b, theirs)) if not runs] or [a, b]
-    spec = next((run.origin["data"] for run in (*ours, *theirs) if run.origin.get("data")), "DATA")
     what = f"{'was' if len(missing) == 1 else 'were'} not measured"
     what += " on the same data" if ours and theirs else f" in {runtime}" if runtime else ""
     close = " ".join(f"Did you mean {close_name}?" for name in missing for close_name in close_names(store, name))
     return ZoolensError(
         f"{' and '.join(missing)} {what}.",
-        hint=close or f"Run: zoolens eval {' '.join(missing)} --data {spec} (or give --data to measure now).",
+        hint=close
+        or f"Run: zoolens eval {' '.join(missing)} --data {_some_data(ours, theirs)} (or give --data to measure now).",
     )
 
 
@@ -333,4 +334,5 @@ def _met(run: Run) -> str:
 
 
 def _some_data(ours: Sequence[Run], theirs: Sequence[Run]) -> str:
-    return next((str(run.origin["data"]) for run in (*ours, *theirs) if run.origin.get("data")), "DATA")
+    """The dataset of one of the runs, as a shell takes it."""
+    return quote(next((str(run.origin["data"]) for run in (*ours, *theirs) if run.origin.get("data")), "DATA"))

@@ -5,7 +5,15 @@ import pytest
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.store.store import open_store
 from zoolens.findings.comparisons.conftest import one_hot, write_run
-from zoolens.findings.comparisons.runs import best_pairs, close_names, formats_read, runs_like, runs_of, short_names
+from zoolens.findings.comparisons.runs import (
+    _unmeasured,
+    best_pairs,
+    close_names,
+    formats_read,
+    runs_like,
+    runs_of,
+    short_names,
+)
 from zoolens.inventory.catalog.names import bare
 from zoolens.inventory.zoos.demo import MODELS_FOLDER
 
@@ -95,3 +103,10 @@ def test_runs_of_one_model_in_one_runtime_are_told_apart(store, write):
     again = store.begin_run(runs[0].model, runs[0].dataset, runs[0].stack, attempt=1)
     assert short_names(runs) == ["a [litert]", "a [openvino]", "b"]
     assert short_names([runs[0], again]) == [f"a [litert] {run.id[:8]}" for run in (runs[0], again)]
+
+
+def test_a_dataset_with_options_is_advised_as_a_shell_takes_it(store, write):
+    run = write("net")
+    store.set_resolved(run.id, {"origin": {"data": "masks:/d?classes=c.json&ignore=0"}})
+    advised = _unmeasured(store, "net", "other", runs_of(store, "net"), [], None)
+    assert "zoolens eval other --data 'masks:/d?classes=c.json&ignore=0' (or give" in str(advised)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 from pydantic import ValidationError
 
@@ -60,5 +61,5 @@ def check_model(entry: Entry, run: Run) -> None:
     if run.key.model not in contents_of(entry):
         raise ModelError(
             f"The files of {run.ref} have changed since run {run.id[:8]}.",
-            hint=f"Measure it again: zoolens eval {run.ref} --data {run.origin.get('data') or 'DATA'}.",
+            hint=f"Measure it again: zoolens eval {run.ref} --data {quote(str(run.origin.get('data') or 'DATA'))}.",
         )
