@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from tests.test_fanout import facts
+from tests.test_fanout import described, facts
 
 import zoolens
 from zoolens.base.engine.executors.current_executor import current_executor, open_executor, running_on
@@ -75,6 +75,30 @@ def test_structures_and_the_sandbox_are_the_same_there(cluster, tmp_path):
     with running_on("ray"):
         theirs = structure_of(models, store=tmp_path / "there.sqlite")
     assert [one.packed for one in theirs] == [one.packed for one in ours]
+
+
+def test_a_dataset_in_slices_and_a_trace_are_the_same_there(cluster, tmp_path):
+    pytest.importorskip("onnxruntime")
+    model, options = "demo:lenet-narrow", {**OPTIONS, "limit": 100}
+    traced = {"runtimes": "onnxruntime", "repeats": 2, "seconds": 0.1}
+    with open_store(tmp_path / "here.sqlite") as here, open_store(tmp_path / "there.sqlite") as there:
+        zoolens.evaluate(model, "demo", store=here, **options)
+        (ours,) = zoolens.trace(model, store=here, **traced)
+        with running_on("ray"):
+            (outcome,) = zoolens.evaluate(model, "demo", store=there, shards=3, **options)
+            (theirs,) = zoolens.trace(model, store=there, **traced)
+        assert facts(there) == facts(here)
+        assert len(there.parts(outcome.run.id, "predictions")) == 3
+    assert described(theirs) == described(ours)
+
+
+def test_a_comparison_is_the_same_there(cluster):
+    pytest.importorskip("onnxruntime")
+    sides = "demo:lenet-torch@onnxruntime", "demo:lenet-int8@onnxruntime"
+    ours = zoolens.diverge(*sides, "demo", limit=20, examined=1)
+    with running_on("ray"):
+        theirs = zoolens.diverge(*sides, "demo", limit=20, examined=1)
+    assert theirs == ours
 
 
 @pytest.mark.usefixtures("cluster")
