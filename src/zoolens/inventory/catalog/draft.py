@@ -18,9 +18,9 @@ from zoolens.base import plugins
 from zoolens.base.engine.environments import ensure_environment, parse_env
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.inventory.catalog.drafted import UNCHECKED, DraftedFile, TaskGuess
-from zoolens.inventory.catalog.known_classes import FIRST_OF_IMAGENET
+from zoolens.inventory.catalog.embedded_classes import DROPPED, with_class_names
 from zoolens.inventory.catalog.pixel_ranges import quantised_range, stated_normalisation
-from zoolens.inventory.catalog.task_guesses import embedded_labels, guessed_task, with_steps
+from zoolens.inventory.catalog.task_guesses import guessed_task, with_steps
 from zoolens.inventory.manifests.digests import digest, size_on_disk
 from zoolens.inventory.manifests.formats import detect_format, legal_name, model_stem
 from zoolens.inventory.manifests.guesses import Guesses
@@ -182,15 +182,10 @@ class _Guesses(Guesses):
         return () if self.prepared else super()._steps(*described)
 
     def labelled(self, outputs: Iterable[Output], file: DraftedFile) -> tuple[Output, ...]:
-        """The outputs, the first with the names of its classes where the file holds as many. ImageNet's are left out:
-        its classes are known by their order, and go by too many names."""
+        """The outputs, the first with the names of its classes where the file holds them."""
         first, *others = outputs
-        labels = embedded_labels(file) if first.task == "classification" and not first.postprocess else None
         shape = next(spec.shape for spec in file.outputs if spec.name == first.name)
-        if labels is None or len(labels) != _classes(shape) or labels[0].startswith(FIRST_OF_IMAGENET):
-            return (first, *others)
-        self.stated.append(f"names of {len(labels)} classes are those in the file")
-        return (first.model_copy(update={"labels": labels}), *others)
+        return (with_class_names(first, file, _classes(shape), self), *others)
 
     def input(self, spec: TensorSpec, notes: TensorNotes = TensorNotes()) -> Input:  # noqa: B008 - it is frozen
         self._spec, self._notes = spec, notes
@@ -281,6 +276,11 @@ class _Guesses(Guesses):
                 f"the task of {spec.name} is unknown, its answer to an input depends on the other inputs of the batch"
             )
             return Output(name=spec.name, task="other")
+        if spec.name in noise.other_rows:
+            self.said.append(
+                f"the task of {spec.name} is unknown, it does not have one row for each input: found objects, say"
+            )
+            return Output(name=spec.name, task="other")
         if _one_number(spec.shape) and (spec.dtype not in _COUNTED or spec.quantised):
             return self._one_score(spec, end)
         classes = _classes(spec.shape)
@@ -328,7 +328,7 @@ class _Guesses(Guesses):
             self.said.append(f"{spec.name} holds {kind} of {classes:,} classes")
         if classes == _BACKGROUND_AND_IMAGENET:
             steps.append(DropLeading(op="drop_leading"))
-            self.said.append("class 0 is background and is dropped")
+            self.said.append(DROPPED)
         return Output(name=spec.name, scores=kind, postprocess=tuple(steps))
 
     def _one_score(self, spec: TensorSpec, end: Ending) -> Output:
@@ -348,9 +348,12 @@ def _one_number(shape: tuple[int | None, ...]) -> bool:
 
 
 def _detects(specs: Sequence[TensorSpec], ends: Sequence[Ending]) -> bool:
-    """Boxes beside other outputs: n × 4 numbers an input, or what a detector's last operator gives."""
+    """Boxes beside other outputs: n × 4 numbers an input, or of one image with lists of classes and scores; or what a
+    detector's last operator gives."""
     boxes = any(len(spec.shape) == 3 and spec.shape[2] == 4 for spec in specs)
-    return Ending.DETECTIONS in ends or (boxes and len(specs) > 1)
+    of_one = any(len(spec.shape) == 2 and spec.shape[1] == 4 for spec in specs)
+    lists = sum(len(spec.shape) == 1 for spec in specs)
+    return Ending.DETECTIONS in ends or (boxes and len(specs) > 1) or (of_one and lists > 1)
 
 
 def _classes(shape: tuple[int | None, ...]) -> int | None:

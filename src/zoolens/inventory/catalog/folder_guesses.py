@@ -114,7 +114,7 @@ def _image_task(file: DraftedFile, folder: ModelFolder) -> TaskGuess | None:
     steps = image_steps(folder.content("preprocessor_config.json"), (shape[2], shape[3]), said, stated)
     outputs = _image_outputs(file, folder, said)
     if outputs is None:
-        return None
+        return TaskGuess((), tuple(said), steps, tuple(stated)) if steps is not None else None
     _say_names(folder, outputs, said, stated)
     return TaskGuess(outputs, tuple(said), steps, tuple(stated))
 
@@ -127,7 +127,7 @@ def _image_outputs(file: DraftedFile, folder: ModelFolder, said: list[str]) -> t
             # Known by their order: each goes by several names, of which a dataset has another.
             said.append(f"its {_IMAGENET:,} classes are ImageNet's in their usual order")
             return (Output(name="logits"),)
-        return (Output(name="logits", labels=labels),)
+        return (_of_classes(folder),)
     if folder.head == "ForSemanticSegmentation" and "logits" in names:
         masks = Masks(op="masks", layout="NCHW")
         return (Output(name="logits", task="segmentation", postprocess=(masks,), labels=folder.labels),)
@@ -207,13 +207,15 @@ def _text_outputs(file: DraftedFile, folder: ModelFolder, said: list[str]) -> tu
     if "logits" in names and folder.head == "ForTokenClassification":
         return (Output(name="logits", task="token-classification", labels=folder.labels),)
     if "logits" in names and folder.head == "ForSequenceClassification":
-        return (_of_sequences(folder),)
+        return (_of_classes(folder),)
+    if "sentence_embedding" in names and not folder.head:
+        return (Output(name="sentence_embedding", task="embedding"),)
     if "last_hidden_state" in names and not folder.head:
         return (Output(name="last_hidden_state", task="embedding", postprocess=_pooling(folder, said)),)
     return None
 
 
-def _of_sequences(folder: ModelFolder) -> Output:
+def _of_classes(folder: ModelFolder) -> Output:
     kind, listed = folder.config.get("problem_type"), folder.config.get("id2label")
     if kind == "regression" or (isinstance(listed, dict) and len(listed) == 1):
         return Output(name="logits", task="regression")

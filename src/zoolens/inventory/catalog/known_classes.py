@@ -20,7 +20,7 @@ COCO_BY_ID: Final = (
 FIRST_OF_IMAGENET: Final = "tench"  # its first class, which goes by several names: "tench, Tinca tinca"
 COCO: Final = tuple(name for name in COCO_BY_ID if name != UNUSED)
 _BY_COUNT: Final = {len(COCO): COCO, len(COCO_BY_ID): COCO_BY_ID}
-_BACKGROUND: Final = ("background", "__background__", UNUSED, "unlabeled")
+BACKGROUND: Final = ("background", "__background__", UNUSED, "unlabeled", "")
 
 
 def usual_classes(count: int | None) -> tuple[str, ...] | None:
@@ -32,6 +32,6 @@ def without_background(names: tuple[str, ...], classes: int | None) -> tuple[str
     """Names for classes that count from 0 without a background; None where there are not as many."""
     if classes is None or len(names) == classes:
         return names
-    if len(names) == classes + 1 and names[0].lower() in _BACKGROUND:
+    if len(names) == classes + 1 and names[0].lower() in BACKGROUND:
         return names[1:]
     return None

@@ -20,12 +20,15 @@ from zoolens.inventory.manifests.schema import Input, Output
 from zoolens.inventory.manifests.schema_boxes import Letterbox, ReadBoxes
 from zoolens.inventory.manifests.schema_masks import Masks
 from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Pool, Resize, Step
-from zoolens.inventory.runtimes.outputs.embedded_notes import listed_names, listed_size, onnx_properties, zipped_labels
+from zoolens.inventory.runtimes.outputs.embedded_notes import listed_names, listed_size, onnx_properties
+from zoolens.inventory.runtimes.outputs.output_endings import Ending, endings
 from zoolens.inventory.runtimes.runtime import TensorSpec
 
 _STRIDES: Final = (8, 16, 32)  # of YOLO's three maps
 _ANCHORS: Final = 3  # of each cell, before YOLOv8
 _NUMBERS: Final = 4  # of a box
+_POSE: Final = 4 + 1 + 3 * 17  # numbers of a person with COCO's points
+_SIGMOID_CLASSES: Final = (80, 91)  # of detectors with sigmoids; DETR's softmax has 92
 _WHOLE: Final = ("int32", "int64", "uint8", "int8")
 _TENSORFLOW: Final = {
     "detection_boxes": "boxes",
@@ -39,19 +42,20 @@ _TASKS: Final = {"segment": "instance segmentation", "pose": "pose estimation", 
 
 def guessed_task(file: DraftedFile) -> TaskGuess | None:
     """The task of a file that is no plain classifier; None: nothing here recognises it."""
+    folder = transformers_folder(file)
+    if folder is not None and folder.outputs:
+        return folder
     for guess in _TRIED:
         found = guess(file)
         if found is not None:
-            return found
-    return None
+            return found if folder is None else _in_folder(found, folder)
+    return folder
 
 
-def embedded_labels(file: DraftedFile) -> tuple[str, ...] | None:
-    """The names of classes that the file holds itself."""
-    if file.format == "tflite":
-        listed = file.output_notes(0).labels
-        return zipped_labels(file.path, listed[0] if listed else None)
-    return listed_names(onnx_properties(file.path).get("names", "")) if file.format == "onnx" else None
+def _in_folder(found: TaskGuess, folder: TaskGuess) -> TaskGuess:
+    """What is known of outputs by other means, with images as their folder says."""
+    said, stated = (*folder.said, *found.said), (*folder.stated, *found.stated)
+    return replace(found, said=said, stated=stated, steps=folder.steps)
 
 
 # --- detectors
@@ -68,15 +72,32 @@ def _named_boxes(file: DraftedFile) -> TaskGuess | None:
         return detector(parts, ReadBoxes(op="boxes", format="yxyx", units="shares", background="first"), said)
     boxes, scores = names.get("pred_boxes"), names.get("logits")
     if boxes is not None and scores is not None and boxes.shape[-1:] == (_NUMBERS,):
-        said = [
-            "outputs have the names of DETR: centres and sides from 0 to 1, and the last class is no object",
-            f"the names of the classes are those of the dataset, by number ({UNCHECKED})",
-        ]
-        reading = ReadBoxes(
-            op="boxes", format="cxcywh", units="shares", activation="softmax", background="last", multi_label=False
-        )
-        return detector({"boxes": boxes.name, "scores": scores.name}, reading, said)
+        return _detr(file, boxes.name, scores)
     return None
+
+
+def _detr(file: DraftedFile, boxes: str, scores: TensorSpec) -> TaskGuess:
+    """DETR has a softmax whose last class is no object. Its followers (Deformable DETR, RT-DETR) give their outputs the
+    same names and have sigmoids; those with COCO's 80 or 91 classes are known by their number."""
+    ends = endings(file.format, file.path, len(file.outputs))
+    end = ends[file.outputs.index(scores)] if len(ends) == len(file.outputs) else Ending.UNKNOWN
+    softmax = end is not Ending.SIGMOID and scores.shape[-1] not in _SIGMOID_CLASSES
+    activation = "none" if end in (Ending.SOFTMAX, Ending.SIGMOID) else "softmax" if softmax else "sigmoid"
+    kind = "a softmax whose last class is no object" if softmax else "sigmoids without a class of no object"
+    said = [
+        "outputs have the names of DETR: centres and sides from 0 to 1",
+        f"scores are {kind} ({UNCHECKED}: DETR has a softmax, RT-DETR and Deformable DETR sigmoids)",
+        f"the names of the classes are those of the dataset, by number ({UNCHECKED})",
+    ]
+    reading = ReadBoxes(
+        op="boxes",
+        format="cxcywh",
+        units="shares",
+        activation=activation,  # type: ignore[arg-type]
+        background="last" if softmax else "none",
+        multi_label=not softmax,
+    )
+    return detector({"boxes": boxes, "scores": scores.name}, reading, said)
 
 
 def _ultralytics(file: DraftedFile) -> TaskGuess | None:
@@ -130,6 +151,8 @@ def _yolo_by_shape(file: DraftedFile) -> TaskGuess | None:
     if size is None or len(file.outputs) != 1 or len(file.outputs[0].shape) != 3:
         return None
     _, first, second = file.outputs[0].shape
+    if first == _POSE:
+        return None  # a person and 17 points, far more often than 52 classes
     cells = sum((size[0] // stride) * (size[1] // stride) for stride in _STRIDES)
     if second == cells and first is not None and _NUMBERS < first < cells:
         reading = ReadBoxes(op="boxes", format="cxcywh", units="pixels", transposed=True, clip=True)
@@ -252,7 +275,6 @@ def with_steps(given: Input, steps: tuple[Step, ...] | None) -> Input:
 
 # What says most comes first: shapes are asked last.
 _TRIED: Final = (
-    transformers_folder,
     tflite_words,
     tflite_detector,
     _ultralytics,

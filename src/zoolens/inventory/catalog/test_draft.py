@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,27 @@ def test_boxes_beside_scores_are_a_detector_of_unknown_task():
     specs = [spec((1, 10, 4), name="a"), spec((1, 10), name="b"), spec((1, 10), name="c"), spec((1,), name="d")]
     assert {one.task for one in guesses.outputs(specs, [Ending.UNKNOWN] * 4, NoiseAnswers())} == {"other"}
     assert "task is unknown" in guesses.summary()
+
+
+def test_lists_beside_boxes_of_one_image_are_a_detector():
+    """Faster R-CNN of torchvision and of ONNX's zoo: boxes n × 4, classes n, scores n, called 6568, 6572, 6570."""
+    for order in permutations([spec((None, 4), name="1"), spec((None,), "int64", "2"), spec((None,), name="3")]):
+        assert {one.task for one in _Guesses("onnx").outputs(order, [Ending.SCORES] * 3, NoiseAnswers())} == {"other"}
+
+
+def test_rows_that_are_no_inputs_are_no_scores():
+    """YOLOv7 gives 7 numbers for each object that it finds, of which none has to do with the batch."""
+    guesses = _Guesses("onnx")
+    noise = NoiseAnswers(other_rows=frozenset({"x"}))
+    (drafted,) = guesses.outputs([spec((None, 7), name="x")], [Ending.SCORES], noise)
+    assert drafted.task == "other"
+    assert "not have one row for each input" in guesses.said[0]
+
+
+def test_an_open_size_of_images_is_said():
+    guesses = _Guesses("onnx")
+    guesses.input(spec((None, 3, None, None)))
+    assert "the size of images is open, and they are not resized" in guesses.said
 
 
 @pytest.mark.parametrize("shape", [(1, 49, 10, 1), (1, 1, 16, 96), (1, 96, 64, 1), (None, 49, 10), (2, None, 128)])

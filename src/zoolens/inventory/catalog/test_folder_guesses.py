@@ -36,7 +36,7 @@ def drafted(tmp_path):
             (tmp_path / path).write_text(json.dumps(content))
         (tmp_path / folder).mkdir(exist_ok=True)
         path = tmp_path / folder / "model.onnx"
-        onnx.save(onnx.parser.parse_model(network), path)
+        onnx.save(onnx.parser.parse_model(network) if isinstance(network, str) else network, path)
         manifest = draft_manifest(path)
         assert parse_manifest(dump_manifest(manifest)) == manifest
         return manifest
@@ -227,6 +227,44 @@ def test_what_a_processor_says_is_stated_only_if_all_of_it_is_followed(changes, 
     assert bool(stated) is not bool(said)
     assert len(said) == bool(guess)
     assert guess in "".join(said)
+
+
+def test_several_labels_of_an_image_are_no_softmax(drafted):
+    network = IMAGE.format(shape="N, 3", last="ReduceMean <axes = [2, 3], keepdims = 0>")
+    kind = config("ForImageClassification", problem_type="multi_label_classification")
+    assert drafted(network, config=kind, preprocessor_config=PROCESSOR).outputs[0].task == "multilabel"
+
+
+def test_an_unknown_class_keeps_the_preparation_of_its_images(drafted):
+    network = IMAGE.format(shape="N, 3", last="ReduceMean <axes = [2, 3], keepdims = 0>")
+    manifest = drafted(network, config=config("ForSomething"), preprocessor_config=PROCESSOR)
+    assert [step.op for step in manifest.inputs[0].preprocess] == ["resize", "center_crop", "normalize"]
+    assert (manifest.outputs[0].task, "ImageNet" in manifest.description) == ("other", False)
+
+
+def test_an_unknown_detector_has_the_preparation_of_its_folder(drafted):
+    network = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[N, 3, 8, 8] pixel_values) => (float[N, 3, 8, 80] logits, float[N, 3, 8, 4] pred_boxes)
+    <float[8, 80] a, float[8, 4] b> {
+      logits = MatMul (pixel_values, a)
+      pred_boxes = MatMul (pixel_values, b)
+    }"""
+    model = onnx.parser.parse_model(network)
+    names = {"a": (8, 80), "b": (8, 4)}
+    model.graph.initializer.extend(
+        onnx.helper.make_tensor(name, 1, shape, [0.0] * (shape[0] * shape[1])) for name, shape in names.items()
+    )
+    manifest = drafted(model, config=config("ForObjectDetection", model_type="new"), preprocessor_config=PROCESSOR)
+    assert [step.op for step in manifest.inputs[0].preprocess] == ["resize", "center_crop", "normalize"]
+    assert (manifest.outputs[0].task, manifest.outputs[0].postprocess[0].activation) == ("detection", "sigmoid")
+
+
+def test_a_sentence_embedding_is_the_answer_and_not_its_tokens(drafted):
+    network = TEXT.replace("{output})", "{output}, float[N, 3] sentence_embedding)")
+    network = network.replace("(each) }}", "(each)\n sentence_embedding = ReduceMean <axes=[1], keepdims=0> (each) }}")
+    network = network.format(output="token_embeddings", shape="N, T, 3", last="Identity")
+    (output,) = drafted(network, config=config("Model")).outputs
+    assert (output.name, output.task, output.postprocess) == ("sentence_embedding", "embedding", ())
 
 
 def test_a_segmenter(drafted):

@@ -83,7 +83,7 @@ def test_a_task_of_ultralytics_that_nobody_judges_here_is_named(exported, task):
 def test_no_export_of_ultralytics_gets_the_mean_of_imagenet(exported, properties):
     """Its exports take pixels divided by 255, whatever their task is."""
     pytest.importorskip("onnxruntime")
-    manifest = draft_manifest(exported((1, 56, 84), names=NAMES, **properties))
+    manifest = draft_manifest(exported((1, 60, 84), names=NAMES, **properties))
     letterbox, divided = manifest.inputs[0].preprocess
     assert (letterbox.op, letterbox.size) == ("letterbox", (64, 64))
     assert (divided.scale, divided.mean, divided.std) == (pytest.approx(1 / 255), (0.0,), (1.0,))
@@ -118,6 +118,19 @@ def test_boxes_are_known_by_the_names_of_two_exporters():
     detr = guess({"logits": (1, 100, 92), "pred_boxes": (1, 100, 4)}).outputs[0].postprocess[0]
     assert (detr.format, detr.activation, detr.background) == ("cxcywh", "softmax", "last")
     assert guess({"boxes": (1, 9, 4), "scores": (1, 9), "labels": (1, 9)}) is None  # corners in which order?
+
+
+@pytest.mark.parametrize("classes", [80, 91])
+def test_followers_of_detr_have_its_names_and_sigmoids(classes):
+    """RT-DETR and D-FINE on COCO have 80 classes, Deformable DETR 91, and DETR 92 with that of no object."""
+    found = guess({"pred_boxes": (1, 300, 4), "logits": (1, 300, classes)})
+    reading = found.outputs[0].postprocess[0]
+    assert (reading.activation, reading.background, reading.multi_label) == ("sigmoid", "none", True)
+    assert "sigmoids without a class of no object (not known: check" in found.said[1]
+
+
+def test_a_person_with_points_is_no_detector_of_52_classes():
+    assert guess({"out": (1, 56, 84)}) is None
 
 
 @pytest.mark.parametrize(

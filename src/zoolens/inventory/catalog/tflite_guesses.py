@@ -98,12 +98,14 @@ def _labels(
     if packed is not None:
         said.append(f"the file holds {len(packed)} names for {classes} classes, which are left out ({UNCHECKED})")
         return None
+    lacks = f": the metadata name {listed[0][:80]!r}, which it does not hold" if listed else ""
     usual = usual_classes(classes)
     if usual is not None:
-        said.append(f"the file names none of its {classes} classes, taken for COCO's ({UNCHECKED})")
+        said.append(f"the file names none of its {classes} classes, taken for COCO's ({UNCHECKED}{lacks})")
         return usual
     count = f" {classes}" if classes is not None else ""
-    said.append(f"the names of its{count} classes are unknown: they are taken to be the dataset's, by number")
+    unknown = f"the names of its{count} classes are unknown"
+    said.append(f"{unknown}: they are taken to be the dataset's, by number ({UNCHECKED}{lacks})")
     return None
 
 
@@ -148,6 +150,8 @@ def _vocabulary_beside(file: DraftedFile, name: str) -> tuple[AssetFile, dict[st
     path = next((path for path in candidates if "/" not in name and is_file(path)), None)
     name = name[:80]
     how = f"take it out (`unzip -p {file.path.name} {name}`) and declare the input as text"
+    if path is None and packed is None:
+        return f"texts are looked up in {name!r}, which neither the file nor its folder holds"
     if path is None:
         return f"texts are looked up in {name!r}, which lies inside of the file: {how}"
     text = read_text(path, _MOST_VOCABULARY)

@@ -101,6 +101,8 @@ class Guesses:
         if height and width:
             self.said.append(f"images are resized to {height}×{width} without a crop")
             yield Resize(op="resize", size=(height, width))
+        else:
+            self.said.append("the size of images is open, and they are not resized")
         yield from self._normalising(dtype, quantised, channels)
 
     def _normalising(self, dtype: str, quantised: bool, channels: int | None) -> Iterable[Step]:

@@ -27,7 +27,8 @@ def zipped_labels(path: Path, name: str | None = None) -> tuple[str, ...] | None
     """The names of classes in the archive that lies behind a TFLite model: those in the file of this name, or in the
     only one whose name has "label" in it. None: there are none, or several lists."""
     text = zipped_text(path, name)
-    names = tuple(line.strip() for line in (text or "").strip().splitlines())
+    # An empty first line is the class 0: without it all others would be one lower.
+    names = tuple(line.strip() for line in (text or "").rstrip().splitlines())
     return names if 1 < len(names) <= _MOST_CLASSES else None
 
 

@@ -33,12 +33,13 @@ class NoiseAnswers:
     sums: Mapping[str, float] = field(default_factory=dict)  # of rows that are not negative and have all the same sum
     in_unit_range: frozenset[str] = frozenset()  # no number below 0 or above 1
     mixing_rows: frozenset[str] = frozenset()  # outputs whose row depends on the other rows of the batch
+    other_rows: frozenset[str] = frozenset()  # outputs that do not have one row for each input, such as found objects
 
 
 def answers_to_noise(session: Session) -> NoiseAnswers:
     feeds = [_feeds(session, seed) for seed in range(2)]
     if not feeds[0] or not feeds[1]:
-        return NoiseAnswers()
+        return NoiseAnswers(other_rows=_declared_other_rows(session))
     try:
         answers, others = session.predict(feeds[0]), session.predict(feeds[1])
         alone = _first_alone(session, feeds[0])
@@ -51,7 +52,20 @@ def answers_to_noise(session: Session) -> NoiseAnswers:
         {name: total for name, total in sums.items() if total is not None},
         frozenset(name for name in specs if _in_unit_range(answers[name])),
         frozenset(name for name in specs if name in alone and _differ(answers[name], alone[name])),
+        frozenset(name for name in specs if len(answers[name]) != _batch(feeds[0])),
     )
+
+
+def _batch(feeds: Mapping[str, NDArray[Any]]) -> int:
+    return max(map(len, feeds.values()))
+
+
+def _declared_other_rows(session: Session) -> frozenset[str]:
+    """Outputs whose number of rows is open or another where every input has a fixed one."""
+    batches = {spec.shape[0] if spec.shape else None for spec in session.inputs}
+    if len(batches) != 1 or None in batches:
+        return frozenset()
+    return frozenset(spec.name for spec in session.outputs if spec.shape and spec.shape[0] not in batches)
 
 
 def sums_to_one(raw: NDArray[Any], spec: TensorSpec) -> bool:
