@@ -101,6 +101,10 @@ class WorkerError(ZoolensError):
     """A worker process that died or returned an invalid answer."""
 
 
+class Lost(WorkerError):
+    """The machine that was to run a job is gone, or is not what it was said to be: another one may do it."""
+
+
 class WorkerTimeout(WorkerError):
     """A worker process that was stopped because it did not answer in time."""
 

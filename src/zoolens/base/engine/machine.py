@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -53,6 +54,12 @@ def gpu_names() -> tuple[str, ...]:
     except (OSError, subprocess.SubprocessError):
         return ()
     return tuple(line.strip() for line in output.splitlines() if line.strip())
+
+
+def this_host() -> str:
+    """A short digest of this machine's name and id. Copies of one virtual machine have the same."""
+    identity = _read("/etc/machine-id").strip()
+    return hashlib.sha256(f"{platform.node()}\n{identity}".encode()).hexdigest()[:16]
 
 
 def _cpu_info(text: str) -> dict[str, str]:

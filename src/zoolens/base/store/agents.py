@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import Connection, Dialect, case, delete, insert, literal_column, select, update
+from sqlalchemy import Connection, Dialect, delete, insert, literal_column, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
 from zoolens.base.store.database import Database
 from zoolens.base.store.schema import agents
 
 FORGOTTEN: Final = 10.0  # leases after which the row of a lost agent is removed by the next one that is published
+LONGEST_LEASE: Final = 86_400.0  # seconds
 _SECONDS: Final = {  # since 1970, by the clock of the database
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
     "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS double precision)",
@@ -38,7 +39,9 @@ class AgentRecord:
 
     @property
     def alive(self) -> bool:
-        return self.silent <= self.lease
+        """Whether it gave a sign of life within its lease. One of the future is none of this clock."""
+        lease = min(self.lease, LONGEST_LEASE)
+        return -lease <= self.silent <= lease
 
 
 def publish_agent(database: Database, agent: AgentRecord) -> None:
@@ -49,6 +52,8 @@ def publish_agent(database: Database, agent: AgentRecord) -> None:
         connection.execute(delete(agents).where(now - agents.c.beat > agents.c.lease * FORGOTTEN))
         row: dict[str, Any] = {"id": agent.id, "name": agent.name, "kind": agent.kind, "facts": dict(agent.facts)}
         row |= {"doing": list(agent.doing), "lease": agent.lease}
+        # The connection may have broken after this was done once, unseen by us.
+        connection.execute(delete(agents).where(agents.c.id == agent.id))
         connection.execute(insert(agents).values(**row, started=now, beat=now))
 
     database._write(publish)
@@ -59,9 +64,7 @@ def renew_agent(database: Database, agent_id: str, doing: Sequence[str], facts: 
 
     def renew(connection: Connection) -> int:
         now = _now(connection.dialect)
-        # A database clock that was set back must not make the agent older than it is.
-        beat = case((now > agents.c.beat, now), else_=agents.c.beat)
-        values = {"beat": beat, "doing": list(doing), "facts": dict(facts)}
+        values = {"beat": now, "doing": list(doing), "facts": dict(facts)}
         return connection.execute(update(agents).where(agents.c.id == agent_id).values(values)).rowcount
 
     return bool(database._write(renew))
@@ -84,9 +87,9 @@ def load_agents(database: Database, *, lost: bool = False) -> list[AgentRecord]:
                 str(row["id"]),
                 str(row["name"]),
                 str(row["kind"]),
-                dict(row["facts"]),
+                row["facts"] if isinstance(row["facts"], dict) else {},
                 float(row["lease"]),
-                tuple(map(str, row["doing"])),
+                tuple(map(str, row["doing"])) if isinstance(row["doing"], list) else (),
                 float(row["age"]),
                 float(row["silent"]),
             )

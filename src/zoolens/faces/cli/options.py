@@ -62,7 +62,7 @@ on_option = click.option(
     metavar="WHERE",
     expose_value=False,
     callback=_begin_executor,
-    help="Where to run: local (default), ray (the cluster of RAY_ADDRESS), ray://host:port, or each-kind of machine.",
+    help="Where to run: local (default), ray (the cluster of RAY_ADDRESS), ray://host:port, or (eval) each-kind.",
 )
 
 

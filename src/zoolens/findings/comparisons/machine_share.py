@@ -17,12 +17,15 @@ from zoolens.base.store.records import Observation, Run
 from zoolens.base.store.store import Store
 
 METRIC: Final = "latency_p50"
-_MACHINE: Final = ("machine", "accelerator", "client")  # of a stack's identity; everything else is software
+_MACHINE: Final = "machine"  # of a stack's identity
+_ACCELERATOR: Final = "accelerator"
+_SETTINGS: Final = ("driver", "settings", "unknown")  # of an accelerator, that are software
 
 
 @dataclass(frozen=True)
 class Step:
-    """How many times as long it takes, from one cell to another, with an interval that the two medians' make."""
+    """How many times as long it takes from one cell to another, with the interval that the two medians' intervals make;
+    None: one of them has none."""
 
     factor: float
     low: float | None
@@ -30,9 +33,9 @@ class Step:
     cell: str  # the run between A and B that tells it
 
     @property
-    def clear(self) -> bool:
-        """Whether the factor is not 1, as far as the intervals tell."""
-        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+    def clear(self) -> bool | None:
+        """Whether the factor is not 1. None: there is no interval that would tell."""
+        return None if self.low is None or self.high is None else not self.low <= 1 <= self.high
 
 
 @dataclass(frozen=True)
@@ -41,18 +44,18 @@ class MachineShare:
 
     metric: str
     scope: str
-    whole: float
+    whole: Step
     machine: tuple[Step, ...]
     software: tuple[Step, ...]
 
     @property
     def share(self) -> float | None:
         """The machine's part of the difference, in logarithms, as the mean over the cells. None: nobody measured a
-        cell, or the steps do not both go the way of the whole, so that they are no parts of it."""
-        if not self.machine or self.whole <= 0 or self.whole == 1:
+        cell, the difference is not clear, or the steps do not go the way of the whole, so that they are no parts."""
+        if not self.machine or not self.whole.clear:
             return None
         steps = [math.log(step.factor) for step in (*self.machine, *self.software)]
-        whole = math.log(self.whole)
+        whole = math.log(self.whole.factor)
         if any(step * whole < 0 for step in steps):
             return None
         return sum(math.log(step.factor) for step in self.machine) / len(self.machine) / whole
@@ -67,16 +70,19 @@ def machine_shares(store: Store, a: Run, b: Run) -> tuple[MachineShare, ...]:
     ours, theirs = (_latencies(store, run) for run in (a, b))
     between = [None if cell is None else (cell.id, _latencies(store, cell)) for cell in cells]
     return tuple(
-        MachineShare(METRIC, scope, theirs[scope].value / ours[scope].value, *_steps(scope, ours, theirs, between))
+        MachineShare(METRIC, scope, _step(ours[scope], theirs[scope], ""), *_steps(scope, ours, theirs, between))
         for scope in ours
         if scope in theirs
     )
 
 
+_SPREAD: Final = {True: "", False: " (no more than the spread)", None: " (of unknown spread)"}
+
+
 def share_words(share: MachineShare) -> str:
     """What a share says, in one or two sentences."""
     about = f"{share.metric} {share.scope}".strip()
-    whole = f"{about}: B takes {share.whole:.3g} × the time of A"
+    whole = f"{about}: B takes {share.whole.factor:.3g} × the time of A{_SPREAD[share.whole.clear]}"
     if not share.machine:
         return f"{whole}. How much of that the machine does is not known: nobody measured A's software on B's machine."
     parts = f"{whole}; {_step_words('machine', share.machine)}, {_step_words('software', share.software)}"
@@ -87,24 +93,28 @@ def share_words(share: MachineShare) -> str:
 
 
 def _step_words(name: str, steps: tuple[Step, ...]) -> str:
-    told = " or ".join(f"× {step.factor:.3g}" for step in steps)
-    unclear = "" if all(step.clear for step in steps) else " (no more than the spread)"
+    told = " or ".join(f"× {step.factor:.3g}{_SPREAD[step.clear]}" for step in steps)
     cells = ", ".join(dict.fromkeys(step.cell[:8] for step in steps))
-    return f"the {name} {told}{unclear} (run {cells})"
+    return f"the {name} {told} (run {cells})"
 
 
 def _both_differ(a: Run, b: Run) -> bool:
     machines, programs = ([part(run) for run in (a, b)] for part in (_machine, _software))
-    known = all(machine.get("machine") for machine in machines)
+    known = all(machine[_MACHINE] for machine in machines)
     return known and machines[0] != machines[1] and programs[0] != programs[1]
 
 
 def _machine(run: Run) -> dict[str, Any]:
-    return {name: run.stack.identity.get(name) for name in _MACHINE}
+    accelerator = run.stack.identity.get(_ACCELERATOR) or {}
+    parts = {name: value for name, value in accelerator.items() if name not in _SETTINGS}
+    return {_MACHINE: run.stack.identity.get(_MACHINE), _ACCELERATOR: parts}
 
 
 def _software(run: Run) -> dict[str, Any]:
-    return {name: value for name, value in run.stack.identity.items() if name not in _MACHINE}
+    accelerator = run.stack.identity.get(_ACCELERATOR) or {}
+    parts = {name: value for name, value in accelerator.items() if name in _SETTINGS}
+    rest = {name: value for name, value in run.stack.identity.items() if name not in (_MACHINE, _ACCELERATOR)}
+    return {**rest, _ACCELERATOR: parts}
 
 
 def _cell(store: Store, subject: Run, machine: Run, software: Run) -> Run | None:

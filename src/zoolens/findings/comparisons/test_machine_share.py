@@ -32,7 +32,7 @@ def test_both_cells_split_the_difference(store):
     measured(store, OLD, FAST, 40)
     measured(store, NEW, SLOW, 20)
     (found,) = machine_shares(store, a, b)
-    assert found.whole == pytest.approx(1 / 8)
+    assert found.whole.factor == pytest.approx(1 / 8)
     assert [step.factor for step in found.machine] == pytest.approx([1 / 4, 1 / 4])
     assert [step.factor for step in found.software] == pytest.approx([1 / 2, 1 / 2])
     assert found.share == pytest.approx(2 / 3)
@@ -67,6 +67,24 @@ def test_a_step_within_the_spread_is_told_as_such(store):
     (found,) = machine_shares(store, a, b)
     assert not found.software[0].clear
     assert "the software × 0.976 (no more than the spread)" in share_words(found)
+
+
+def test_a_difference_within_the_spread_has_no_shares(store):
+    a, b = measured(store, OLD, SLOW, 80, spread=0.1), measured(store, NEW, FAST, 79, spread=0.1)
+    measured(store, NEW, SLOW, 79.5, spread=0.1)
+    (found,) = machine_shares(store, a, b)
+    assert found.share is None
+    assert "B takes 0.988 × the time of A (no more than the spread)" in share_words(found)
+
+
+def test_a_setting_of_the_accelerator_is_software(store):
+    gpu = {"name": "H200", "driver": "1", "settings": {}}
+    a = measured(store, {**OLD, "accelerator": gpu}, SLOW, 80)
+    other = {**OLD, "accelerator": {**gpu, "settings": {"XLA_FLAGS": "x"}}}
+    assert machine_shares(store, a, measured(store, other, SLOW, 40)) == ()
+    b = measured(store, {**NEW, "accelerator": {**gpu, "settings": {"XLA_FLAGS": "x"}}}, SLOW, 20)
+    (found,) = machine_shares(store, a, b)
+    assert [step.factor for step in found.software] == pytest.approx([0.5])
 
 
 def test_what_differs_in_one_way_only_or_is_another_model_is_not_split(store):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.base.engine.executors.executor import Executor
@@ -16,7 +17,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store, borrowed_store
-from zoolens.findings.measure.fanout import Evaluation, evaluate_elsewhere
+from zoolens.findings.measure.fanout import Evaluation, evaluate_elsewhere, needs_gpu
 from zoolens.findings.measure.job_runner import carry_out_entries
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
 from zoolens.findings.measure.shards import predict_shards
@@ -26,6 +27,8 @@ from zoolens.inventory.datasets.opening import Data, named_data
 from zoolens.inventory.fleet.placing import places, places_by_kind
 from zoolens.inventory.runtimes.runtime import Options
 from zoolens.inventory.zoos.zoo import Entry
+
+MOST_PLACES: Final = 5  # machines that try one job: a job that kills its process must not visit a whole fleet
 
 
 def evaluate(
@@ -143,13 +146,16 @@ def _placed(executor: Executor, entries: Sequence[Entry], plan: EvaluationPlan, 
     machines have. Otherwise a node finds out by itself whether it meets them."""
     wanted = plan.wanted
     if executor.each_kind:
-        kinds = places_by_kind(store, wanted.require, wanted.runtimes)
+        about = {"gpu": needs_gpu(wanted), "environment": not wanted.environments}
+        kinds = places_by_kind(store, wanted.require, wanted.runtimes, **about)
+        # A kind that nobody can reach keeps one of its machines, of which that is told.
+        reached = [[place for place in alike if place.within_reach] or alike[:1] for alike in kinds.values()]
         for entry in entries:
-            yield from (Evaluation(entry, plan, places=tuple(places)) for places in kinds.values())
+            yield from (Evaluation(entry, plan, places=tuple(alike[:MOST_PLACES])) for alike in reached)
         return
-    fitting = places(store, wanted.require, wanted.runtimes) if wanted.require else []
+    fitting = places(store, wanted.require, wanted.runtimes) if wanted.require and executor.knows_nodes else []
     nodes = [place for place in fitting if place.facts.node]
     for number, entry in enumerate(entries):
         # The next machine for the next model, and all the others if it is lost.
         turn = number % len(nodes) if nodes else 0
-        yield Evaluation(entry, plan, places=(*nodes[turn:], *nodes[:turn]))
+        yield Evaluation(entry, plan, places=(*nodes[turn:], *nodes[:turn])[:MOST_PLACES])

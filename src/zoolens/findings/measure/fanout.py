@@ -6,6 +6,7 @@ Keys, figures and predictions are those of an evaluation on that machine; which 
 
 from __future__ import annotations
 
+import platform
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +15,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from zoolens.base.engine.executors.executor import TITLE, Executor, Lost, check_reachable, run_jobs
+from zoolens.base.engine.executors.executor import TITLE, Executor, check_reachable, run_jobs
 from zoolens.base.engine.executors.reports import JobBars, job_progress
-from zoolens.base.errors import ZoolensError
+from zoolens.base.errors import Lost, ZoolensError
 from zoolens.base.progress import Progress
 from zoolens.base.store.records import Run, RunKey
 from zoolens.base.store.store import Store, open_store
@@ -25,6 +26,7 @@ from zoolens.findings.measure.job_runner import carry_out_entries
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
 from zoolens.inventory.catalog.sessions import RunOptions
 from zoolens.inventory.datasets.opening import absolute_spec, parse_spec
+from zoolens.inventory.fleet.agent_facts import kind_here
 from zoolens.inventory.fleet.placing import Place
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.runtimes.devices import device_kind
@@ -47,12 +49,32 @@ class Evaluation:
     def title(self) -> str:
         return f"{self.entry.ref} on {self.places[0].agent}" if self.places else self.entry.ref
 
+    @property
+    def inside(self) -> str:
+        """The environment that its machine is offered with, unless the user names another."""
+        return self.places[0].facts.environment if self.places and not self.plan.wanted.environments else ""
+
     def placed(self) -> EvaluationPlan:
         """The plan, in the environment that its machine is offered with."""
-        inside = self.places[0].facts.environment if self.places else ""
-        if not inside or self.plan.wanted.environments:
+        if not self.inside:
             return self.plan
-        return replace(self.plan, wanted=replace(self.plan.wanted, environments=(inside,)))
+        return replace(self.plan, wanted=replace(self.plan.wanted, environments=(self.inside,)))
+
+    def promised(self) -> dict[str, Any] | None:
+        """What the machine that does it must be, for `_check_kind`."""
+        if not self.places:
+            return None
+        wanted = self.plan.wanted
+        about = {"gpu": needs_gpu(wanted), "environment": not wanted.environments}
+        kind = self.places[0].facts.kind_for(wanted.runtimes, **about)
+        return {"kind": kind, "runtimes": list(wanted.runtimes), "inside": self.inside, **about}
+
+    def may_know(self, run: Run) -> bool:
+        """Whether a run may be one of its machine, so that the machine can go on from it."""
+        if not self.places:
+            return True
+        machine, known = self.places[0].facts.machine, run.stack.identity.get("machine") or {}
+        return (known.get("cpu"), known.get("cores")) == (machine.cpu, machine.cores)
 
 
 def evaluate_elsewhere(
@@ -95,7 +117,7 @@ def _answers(
 
     def jobs() -> Iterator[dict[str, Any]]:
         for evaluation in evaluations:
-            runs = () if evaluation.plan.fresh else known(evaluation.entry)
+            runs = [] if evaluation.plan.fresh else list(filter(evaluation.may_know, known(evaluation.entry)))
             sent.append({run.id for run in runs})
             yield evaluation_fields(evaluation, [pack_run(store, run) for run in runs])
 
@@ -123,6 +145,7 @@ def needs_gpu(wanted: RunOptions) -> bool:
 def evaluate_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Runs on the node: returns the outcomes of one evaluation as plain data, each with its run."""
     check_reachable(job["paths"])
+    _check_kind(job["promised"])
     plan = TypeAdapter(EvaluationPlan).validate_python(job["plan"])
     with (
         tempfile.TemporaryDirectory(prefix="zoolens-node-") as folder,
@@ -134,8 +157,26 @@ def evaluate_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [outcome_fields(store, outcome) for outcome in outcomes]
 
 
+<<<<<<< HEAD
 def evaluation_fields(evaluation: Evaluation, runs: list[dict[str, Any]]) -> dict[str, Any]:
     """An evaluation as plain data. `runs`: what the store has of its model, packed."""
+=======
+def _check_kind(promised: Mapping[str, Any] | None) -> None:
+    """Refuses a job whose machine is not what an agent said: a figure would stand for a machine that never made it."""
+    if promised is None:
+        return
+    found = kind_here(
+        promised["inside"], promised["runtimes"], gpu=promised["gpu"], environment=promised["environment"]
+    )
+    if found != promised["kind"]:
+        raise Lost(
+            f"{platform.node()} is of kind {found} for this evaluation, and its agent promised {promised['kind']}.",
+            hint="Start the agent again, in the environment in which jobs run there.",
+        )
+
+
+def _job(evaluation: Evaluation, runs: list[dict[str, Any]]) -> dict[str, Any]:
+>>>>>>> 63a576bd (Kinds of machine are what keys of runs tell apart, and a machine looks at itself before it measures)
     entry, plan = evaluation.entry, evaluation.placed()
     data = None if plan.data is None else absolute_spec(plan.data)
     return {
@@ -143,6 +184,7 @@ def evaluation_fields(evaluation: Evaluation, runs: list[dict[str, Any]]) -> dic
         "entry": entry_fields(entry),
         "plan": TypeAdapter(EvaluationPlan).dump_python(replace(plan, data=data), mode="json"),
         "asked": evaluation.asked,
+        "promised": evaluation.promised(),
         "runs": runs,
         "paths": [*paths_of_entry(entry), *paths_of_data(data)],
     }

@@ -5,13 +5,14 @@ from __future__ import annotations
 import platform
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 from uuid import uuid4
 
 from zoolens.base.engine.executors.at_work import jobs_at_work
 from zoolens.base.errors import StoreError, ZoolensError
-from zoolens.base.store.agents import AgentRecord, publish_agent, remove_agent, renew_agent
+from zoolens.base.store.agents import LONGEST_LEASE, AgentRecord, publish_agent, remove_agent, renew_agent
 from zoolens.base.store.database import Database
 from zoolens.inventory.fleet.agent_facts import AgentFacts, changing_facts
 
@@ -23,8 +24,8 @@ class Agent:
     """One start. Use `run` in the thread that may wait, and set `stop` from another or from a signal's handler."""
 
     def __init__(self, database: Database, facts: AgentFacts, *, name: str = "", lease: float = LEASE) -> None:
-        if lease <= 0:
-            raise ZoolensError(f"A lease of {lease:g} s makes no sense.", hint="Give seconds.")
+        if not 0 < lease <= LONGEST_LEASE:
+            raise ZoolensError(f"A lease of {lease:g} s makes no sense.", hint="Give seconds, at most a day of them.")
         self._database, self._facts, self._lease = database, facts, lease
         self.name = name or platform.node()
         self.id = uuid4().hex
@@ -45,16 +46,18 @@ class Agent:
             while not self.stop.wait(self._lease / _BEATS):
                 try:
                     self.beat()
-                except StoreError as error:
+                except (StoreError, OSError) as error:
                     if reached:
-                        say(f"The store cannot be reached, and is tried again: {error.message}")
+                        say(f"No heartbeat was possible, and it is tried again: {error}")
                     reached = False
                 else:
                     if not reached:
-                        say("The store is reached again.")
+                        say("Heartbeats are possible again.")
                     reached = True
         finally:
-            remove_agent(self._database, self.id)
+            # Its lease ends anyway.
+            with suppress(StoreError):
+                remove_agent(self._database, self.id)
 
     def beat(self) -> None:
         """One heartbeat. A row that somebody removed, or that was lost with a store that was restored, is published

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from packaging.utils import canonicalize_name
 from pydantic import TypeAdapter, ValidationError
 
 from zoolens.base.engine.environments import ensure_environment, list_environments, parse_env
-from zoolens.base.engine.machine import Machine, describe_machine, gpu_names
-from zoolens.base.errors import StoreError, ZoolensError
+from zoolens.base.engine.machine import Machine, describe_machine, gpu_names, this_host
+from zoolens.base.errors import Lost, StoreError, ZoolensError
 from zoolens.base.paths import data_dir
 from zoolens.base.store.records import fingerprint
 from zoolens.base.version import __version__
@@ -24,8 +21,6 @@ from zoolens.inventory.catalog.packages import installed_packages
 from zoolens.inventory.runtimes.runtime_names import installed_runtimes, runtime_named
 
 KIND_DIGITS: Final = 8
-_GIB: Final = 1 << 30
-_MACHINE_ID: Final = Path("/etc/machine-id")
 
 
 @dataclass(frozen=True)
@@ -47,12 +42,17 @@ class AgentFacts:
 
     @property
     def kind(self) -> str:
-        """A digest that is the same for machines between which answers and times should not differ. Memory counts in
-        GiB: every version of a kernel keeps another small part of it."""
+        """The digest of everything by which keys of runs tell machines apart."""
+        return self.kind_for()
+
+    def kind_for(self, runtimes: Sequence[str] = (), *, gpu: bool = True, environment: bool = True) -> str:
+        """The same digest of what counts for an evaluation in these runtimes (default: all), on a GPU or not, in the
+        agent's environment or in one that the user names. Two machines of one kind would make the same run."""
         machine = self.machine
-        about = [machine.cpu, machine.flags, machine.cores, round(machine.memory_bytes / _GIB), machine.architecture]
-        about += [machine.os, machine.python, sorted(self.gpus), self.zoolens, dict(self.runtimes), self.environment]
-        return fingerprint(["kind of machine", *about])[:KIND_DIGITS]
+        counting = {name: own for name, own in self.runtimes.items() if not runtimes or name in runtimes}
+        about: list[Any] = [machine.cpu, list(machine.flags), machine.cores, machine.architecture, machine.python]
+        about += [sorted(self.gpus) if gpu else [], counting if environment else {}]
+        return fingerprint(["kind of machine", *about, self.environment if environment else ""])[:KIND_DIGITS]
 
     def as_data(self) -> dict[str, Any]:
         data: dict[str, Any] = _FACTS.dump_python(self, mode="json")
@@ -83,7 +83,7 @@ def describe_agent(environment: str = "", *, node: str = "", peaks: Mapping[str,
         zoolens=__version__,
         runtimes=dict(_runtimes(packages, inside=bool(environment))),
         packages=packages,
-        environment=environment,
+        environment=str(parse_env(environment)) if environment else "",
         environments=tuple(str(built.spec) for built in list_environments()),
         node=node,
         peaks=dict(peaks or {}),
@@ -98,13 +98,12 @@ def changing_facts() -> dict[str, Any]:
     return {"free_disk": shutil.disk_usage(existing).free, "load": round(os.getloadavg()[0], 2)}
 
 
-def this_host() -> str:
-    """A name of this machine that no other has. Machines of one image may have one name, so that its id counts too."""
-    try:
-        identity = _MACHINE_ID.read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        identity = ""
-    return hashlib.sha256(f"{platform.node()}\n{identity}".encode()).hexdigest()[:16]
+def kind_here(inside: str, runtimes: Sequence[str] = (), *, gpu: bool, environment: bool) -> str:
+    """The kind of this machine. An environment that is not here is not built: who asks may be anybody who can write
+    into the store."""
+    if inside and inside not in (str(built.spec) for built in list_environments()):
+        raise Lost(f"This machine has no environment {inside}.", hint="Start its agent again, which builds it.")
+    return describe_agent(inside).kind_for(runtimes, gpu=gpu, environment=environment)
 
 
 def _runtimes(packages: Mapping[str, str], *, inside: bool) -> Iterator[tuple[str, str]]:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoolens.base import plugins
+from zoolens.base.engine.machine import this_host
 from zoolens.base.errors import ConstraintError, ZoolensError
 from zoolens.base.store.agents import AgentRecord, load_agents
 from zoolens.base.store.database import Database
 from zoolens.base.store.store import Store, borrowed_store
-from zoolens.inventory.fleet.agent_facts import AgentFacts, read_facts, this_host
+from zoolens.inventory.fleet.agent_facts import AgentFacts, read_facts
 from zoolens.inventory.runtimes.constraints import Clause, check, parse_requirements_text, said_once
 from zoolens.inventory.runtimes.runtime_names import parse_runtime, runtime_named
 
@@ -40,7 +42,10 @@ def places(database: Database, require: str = "", runtimes: Sequence[str] = ()) 
     clauses = parse_requirements_text(require)
     found, reasons = [], []
     for agent in agents:
-        facts = read_facts(agent.name, agent.facts)
+        facts = _readable(agent)
+        if facts is None:
+            reasons.append(f"{agent.name}: what it published cannot be read")
+            continue
         obstacles = list(_obstacles(facts, clauses, runtimes))
         if obstacles:
             reasons.append(f"{agent.name}: {'; '.join(said_once(obstacles))}")
@@ -54,8 +59,11 @@ def places(database: Database, require: str = "", runtimes: Sequence[str] = ()) 
     return found
 
 
-def places_by_kind(database: Database, require: str = "", runtimes: Sequence[str] = ()) -> dict[str, list[Place]]:
-    """The machines that meet the demands, by their kind. ConstraintError: there are no agents, or none of them does."""
+def places_by_kind(
+    database: Database, require: str = "", runtimes: Sequence[str] = (), *, gpu: bool = False, environment: bool = True
+) -> dict[str, list[Place]]:
+    """The machines that meet the demands, by their kind (`AgentFacts.kind_for`). ConstraintError: there are no agents,
+    or none of them does."""
     found = places(database, require, runtimes)
     if not found:
         raise ConstraintError(
@@ -64,7 +72,8 @@ def places_by_kind(database: Database, require: str = "", runtimes: Sequence[str
         )
     kinds: dict[str, list[Place]] = {}
     for place in found:
-        kinds.setdefault(place.facts.kind, []).append(place)
+        kind = place.facts.kind_for(runtimes, gpu=gpu, environment=environment)
+        kinds.setdefault(kind, []).append(place)
     # Those that can be reached come first.
     return {kind: sorted(alike, key=lambda place: not place.within_reach) for kind, alike in kinds.items()}
 
@@ -100,6 +109,7 @@ def _obstacles(facts: AgentFacts, clauses: Sequence[Clause], runtimes: Sequence[
         return
     if not clauses:
         return
-    unmet = [check(clauses, runtime_named(name), facts.machine, facts.packages) for name in candidates]
+    here = [name for name in candidates if name in plugins.names(plugins.RUNTIMES)]
+    unmet = [check(clauses, runtime_named(name), facts.machine, facts.packages) for name in here]
     if all(unmet):
         yield from (reason for reasons in unmet for reason in reasons)

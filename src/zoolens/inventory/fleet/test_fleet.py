@@ -41,7 +41,7 @@ def test_what_is_another_kind_of_machine_and_what_is_not(here):
     machine = here.machine
     alike = [
         replace(here, free_disk=1, load=9.0, node="abc", host="other", peaks={"float32": 1.0}),
-        replace(here, machine=replace(machine, memory_bytes=machine.memory_bytes - (1 << 20), kernel="Linux 9")),
+        replace(here, machine=replace(machine, memory_bytes=1, kernel="Linux 9", os="another"), zoolens="9"),
         replace(here, packages={"onnxruntime": "1.20.0", "pytest": "1"}),
     ]
     unlike = [
@@ -54,6 +54,15 @@ def test_what_is_another_kind_of_machine_and_what_is_not(here):
     ]
     assert {facts.kind for facts in alike} == {here.kind}
     assert len({facts.kind for facts in (here, *unlike)}) == 1 + len(unlike)
+
+
+def test_only_what_counts_for_an_evaluation_makes_a_kind(here):
+    further = replace(here, runtimes={**here.runtimes, "torch": "2.0"})
+    assert further.kind != here.kind
+    assert further.kind_for(["onnxruntime"]) == here.kind_for(["onnxruntime"])
+    gpu, inside = replace(here, gpus=("one",)), replace(here, environment="onnxruntime==1.20.0")
+    assert gpu.kind_for(gpu=False) == here.kind_for(gpu=False)
+    assert inside.kind_for(environment=False) == here.kind_for(environment=False)
 
 
 def test_demands_choose_machines_and_say_why_none_is_left(store, here):
@@ -89,8 +98,12 @@ def test_kinds_put_machines_that_can_be_reached_first(store, here):
 def test_words_of_another_version_are_told_and_end_nothing(store, here):
     publish_agent(store, AgentRecord("x", "x", "kind", {"machine": 3}, 60.0))
     assert [listed.facts for listed in agents(store)] == [None]
-    with pytest.raises(StoreError, match=r"What the agent x published cannot be read \(\d+ fields"):
+    with pytest.raises(ConstraintError, match="x: what it published cannot be read"):
         places(store)
+    offer(store, "y", here)
+    assert [place.agent for place in places(store)] == ["y"]
+    with pytest.raises(StoreError, match=r"What the agent x published cannot be read \(\d+ fields"):
+        read_facts("x", {"machine": 3})
 
 
 def test_an_agent_is_on_the_list_while_it_runs(store, here):
@@ -115,5 +128,10 @@ def test_an_agent_is_on_the_list_while_it_runs(store, here):
 def test_a_lease_must_last(store, here):
     with pytest.raises(ZoolensError, match="makes no sense"):
         Agent(store, here, lease=0)
-    with pytest.raises(StoreError):
-        read_facts("x", {})
+    with pytest.raises(ZoolensError, match="makes no sense"):
+        Agent(store, here, lease=float("inf"))
+
+
+def test_a_runtime_that_only_the_agent_has_is_in_nobodys_way(store, here):
+    offer(store, "a", replace(here, runtimes={**here.runtimes, "theirs": "1.0"}))
+    assert [place.agent for place in places(store, "onnxruntime>=1")] == ["a"]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+from zoolens.base.engine.machine import this_host
 from zoolens.base.paths import cache_dir
 
 _SUFFIX: Final = ".job"
@@ -49,7 +50,7 @@ def jobs_at_work() -> list[str]:
 
 
 def _folder() -> Path:
-    return cache_dir() / "at-work"
+    return cache_dir() / "at-work" / this_host()  # machines may share a home, and number their processes alike
 
 
 def _written(path: Path) -> float:

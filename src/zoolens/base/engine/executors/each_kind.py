@@ -6,6 +6,7 @@ server. The cluster is opened for the first job with a node, so that agents of t
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import Future
 from typing import Any, ClassVar
@@ -14,17 +15,18 @@ from zoolens.base.engine.executors.executor import Executor, Job
 from zoolens.base.engine.executors.local import Local
 from zoolens.base.engine.executors.ray import RayExecutor
 from zoolens.base.engine.executors.reports import Tell, nobody
+from zoolens.base.errors import Lost
 
 
 class EachKind(Executor):
     name = "each-kind"
     summary = "Every kind of machine that has an agent"
     each_kind: ClassVar[bool] = True
+    knows_nodes: ClassVar[bool] = True
 
     def __init__(self, address: str | None) -> None:
         self._address = address
-        self._here = Local()
-        self._here_alone = Local(at_once=1)
+        self._here = Local(in_turn=True)
         self._cluster: RayExecutor | None = None
         self._lock = threading.Lock()
 
@@ -46,15 +48,20 @@ class EachKind(Executor):
     ) -> Future[Any]:
         if node:
             return self._nodes().submit_telling(function, job, tell, whole_machine=whole_machine, gpu=gpu, node=node)
-        return (self._here_alone if whole_machine else self._here).submit_telling(function, job, tell)
+        return self._here.submit_telling(function, job, tell, whole_machine=whole_machine)
 
     def close(self) -> None:
-        for executor in (self._here, self._here_alone, self._cluster):
+        for executor in (self._here, self._cluster):
             if executor is not None:
                 executor.close()
 
     def _nodes(self) -> RayExecutor:
         with self._lock:
+            if self._cluster is None and self._address is None and not os.environ.get("RAY_ADDRESS"):
+                raise Lost(
+                    "It is a node of a Ray cluster, and no cluster is named.",
+                    hint="Set RAY_ADDRESS, or write --on each-kind://host:port.",
+                )
             if self._cluster is None:
                 self._cluster = RayExecutor.open(self._address)
             return self._cluster

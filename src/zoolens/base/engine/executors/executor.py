@@ -25,7 +25,7 @@ from zoolens.base.engine.executors.at_work import at_work
 from zoolens.base.engine.executors.reports import Tell, nobody, telling
 from zoolens.base.engine.sandbox import trusted, trusting
 from zoolens.base.engine.service import response
-from zoolens.base.errors import AssetError, ConstraintError, WorkerError, ZoolensError, first_line
+from zoolens.base.errors import AssetError, ConstraintError, Lost, ZoolensError, first_line
 from zoolens.base.version import __version__
 
 # Jobs that are submitted for each that can run, so that a worker that finishes finds the next one waiting.
@@ -33,10 +33,6 @@ _AHEAD: Final = 3
 
 Job = Mapping[str, Any]
 TITLE: Final = "title"  # of a job, where it has one: what people are told that it is about
-
-
-class Lost(WorkerError):
-    """The machine that ran a job is gone, or was never there: another one may do it."""
 
 
 class Executor(ABC):
@@ -48,6 +44,8 @@ class Executor(ABC):
     elsewhere: ClassVar[bool] = True
     # Whether work is to run once on every kind of machine that has an agent, and not just anywhere.
     each_kind: ClassVar[bool] = False
+    # Whether a job may be bound to a machine by its name (`node`).
+    knows_nodes: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -105,7 +103,15 @@ def run_jobs(
     def submitted(number: int, job: Job) -> Future[Any]:
         tell = nobody if told is None else lambda message: events.put(_Report(number, message))
         node = node_of(number) if node_of is not None else ""
-        return executor.submit_telling(function, job, tell, whole_machine=whole_machine, gpu=gpu, node=node)
+        try:
+            return executor.submit_telling(function, job, tell, whole_machine=whole_machine, gpu=gpu, node=node)
+        except ZoolensError as error:
+            if not node:
+                raise
+            # One machine that cannot take its job is no reason for the others to lose theirs.
+            failed: Future[Any] = Future()
+            failed.set_exception(error)
+            return failed
 
     try:
         while True:

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
+from zoolens.base.engine.machine import this_host
 from zoolens.base.paths import cache_dir
 
 if sys.platform != "win32":
@@ -26,7 +27,7 @@ def machine_turn(*, alone: bool) -> Iterator[None]:
         yield
         return
     with ExitStack() as stack:
-        folder = cache_dir() / "turns"
+        folder = cache_dir() / "turns" / this_host()  # machines may share a home
         folder.mkdir(parents=True, exist_ok=True)
         running = stack.enter_context(_opened(folder / "running"))
         with _opened(folder / "next") as gate:
@@ -36,4 +37,5 @@ def machine_turn(*, alone: bool) -> Iterator[None]:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    return path.open("ab")
+    # For reading too: a lock that is shared needs that on a network's file system.
+    return path.open("a+b")

@@ -13,13 +13,13 @@ import os
 import threading
 import warnings
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from zoolens.base.engine.executors.executor import Executor, Job, Lost, lost, outcome_of, perform, task
+from zoolens.base.engine.executors.executor import Executor, Job, lost, outcome_of, perform, task
 from zoolens.base.engine.executors.machine_turn import machine_turn
 from zoolens.base.engine.executors.reports import Tell, nobody
 from zoolens.base.engine.machine import available_cores
-from zoolens.base.errors import ConstraintError, MissingDependency, ZoolensError, first_line
+from zoolens.base.errors import ConstraintError, Lost, MissingDependency, ZoolensError, first_line
 
 _TRIES: Final = 5  # of a job whose node or process is lost
 _THREADS: Final = "OMP_NUM_THREADS"  # Ray sets it for its processes, which would change results
@@ -39,6 +39,7 @@ _log = logging.getLogger(__name__)
 class RayExecutor(Executor):
     name = "ray"
     summary = "A Ray cluster"
+    knows_nodes: ClassVar[bool] = True
 
     def __init__(self, ray: Any, *, ends_cluster: bool) -> None:
         self._ray = ray
@@ -105,12 +106,7 @@ class RayExecutor(Executor):
         if gpu and not self._ray.cluster_resources().get("GPU"):
             # Ray would wait for one for ever.
             raise ConstraintError("No node of the Ray cluster has a GPU for jobs.", hint="Start one with --num-gpus.")
-        try:
-            needs = {"num_cpus": self._whole_machine(node) if whole_machine else 1, "num_gpus": 1 if gpu else 0}
-        except Lost as error:
-            gone: Future[Any] = Future()
-            gone.set_exception(error)
-            return gone
+        needs = {"num_cpus": self._whole_machine(node) if whole_machine else 1, "num_gpus": 1 if gpu else 0}
         where: Any = "SPREAD"
         if node:
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -134,7 +130,7 @@ class RayExecutor(Executor):
         machine; smaller nodes then time nothing."""
         alive = {str(one["NodeID"]): float(one["Resources"].get("CPU", 0)) for one in self._ray.nodes() if one["Alive"]}
         if node and node not in alive:
-            raise Lost(f"The Ray cluster has no node {node[:12]}.", hint="`zoolens agents` lists those that are alive.")
+            raise Lost(f"The Ray cluster has no node {node[:12]}.", hint="Start its agent again.")
         cores = alive[node] if node else max(alive.values(), default=0)
         if not cores:
             raise ConstraintError("No node of the Ray cluster has a CPU for jobs.", hint="Start one with --num-cpus.")
@@ -143,6 +139,11 @@ class RayExecutor(Executor):
 
 def node_at(address: str) -> str:
     """The id that this machine has as a node of the Ray cluster at this address."""
+    if "://" in address:
+        raise ZoolensError(
+            f"Through {address} only the node of the cluster's server can be asked, which may be another machine.",
+            hint="Write --ray auto on a machine that is a node of the cluster.",
+        )
     executor = RayExecutor.open(address)
     try:
         return str(executor._ray.get_runtime_context().get_node_id())
