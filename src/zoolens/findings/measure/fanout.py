@@ -157,10 +157,6 @@ def evaluate_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [outcome_fields(store, outcome) for outcome in outcomes]
 
 
-<<<<<<< HEAD
-def evaluation_fields(evaluation: Evaluation, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """An evaluation as plain data. `runs`: what the store has of its model, packed."""
-=======
 def _check_kind(promised: Mapping[str, Any] | None) -> None:
     """Refuses a job whose machine is not what an agent said: a figure would stand for a machine that never made it."""
     if promised is None:
@@ -175,8 +171,8 @@ def _check_kind(promised: Mapping[str, Any] | None) -> None:
         )
 
 
-def _job(evaluation: Evaluation, runs: list[dict[str, Any]]) -> dict[str, Any]:
->>>>>>> 63a576bd (Kinds of machine are what keys of runs tell apart, and a machine looks at itself before it measures)
+def evaluation_fields(evaluation: Evaluation, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """An evaluation as plain data. `runs`: what the store has of its model, packed."""
     entry, plan = evaluation.entry, evaluation.placed()
     data = None if plan.data is None else absolute_spec(plan.data)
     return {
