@@ -46,8 +46,8 @@ class AgentFacts:
         return self.kind_for()
 
     def kind_for(self, runtimes: Sequence[str] = (), *, gpu: bool = True, environment: bool = True) -> str:
-        """The same digest of what counts for an evaluation in these runtimes (default: all), on a GPU or not, in the
-        agent's environment or in one that the user names. Two machines of one kind would make the same run."""
+        """The digest of what counts for an evaluation in these runtimes (default: all), on a GPU or not, in the agent's
+        environment or in one that the user names. Two machines with one digest would make one run."""
         machine = self.machine
         counting = {name: own for name, own in self.runtimes.items() if not runtimes or name in runtimes}
         about: list[Any] = [machine.cpu, list(machine.flags), machine.cores, machine.architecture, machine.python]
