@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from zoolens.base.errors import StoreError, UnknownName, ZoolensError
+from zoolens.base.store.bulk_store import Swept
 from zoolens.base.store.series import append_series, read_series, series_names
 from zoolens.base.store.store import Store
 from zoolens.testing.store_records import begin, some_rows
@@ -124,8 +125,27 @@ class BulkContract:
         assert store.table(run.id[:8], "predictions") == some_rows(0)
         assert len(repr(run)) < 400
         assert run.id in repr(run)
-        assert store.sweep() == []  # too young: somebody may be about to register it
-        assert set(store.sweep(older_than=0)) == {place.address(orphan), place.address(half)}
+        assert store.sweep() == Swept()  # too young: somebody may be about to register it
+        swept = store.sweep(older_than=0)
+        assert set(swept.removed) == {place.address(orphan), place.address(half)}
+        assert (swept.stuck, swept.unknown) == ((), ())
         assert set(place.names()) == {kept.name, foreign}
         store.add_part(run.id, "predictions", 1, some_rows(1))
         assert store.table(run.id, "predictions").num_rows == 20
+
+    def test_files_of_runs_that_only_another_database_has_are_left(self, store: Store) -> None:
+        """A copy of a database has its id, and so the folder of its bulk facts."""
+        elsewhere = store.bulk.write("0123456789abcdef", "predictions", 0, some_rows(0)).name
+        assert store.sweep(older_than=0) == Swept(unknown=(store.bulk.place.address(elsewhere),))
+        assert store.bulk.has(elsewhere)
+
+    def test_a_file_that_cannot_be_removed_is_not_called_removed(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = begin(store)
+        orphan = store.bulk.write(run.id, "predictions", 0, some_rows(0)).name
+        with monkeypatch.context() as context:
+            context.setattr(store.bulk.place, "remove", lambda name: False)
+            assert store.sweep(older_than=0) == Swept(stuck=(store.bulk.place.address(orphan),))
+        assert store.bulk.place.remove(orphan)
+        assert store.bulk.place.remove(orphan)  # gone already

@@ -92,10 +92,9 @@ class Bulk:
             raise _damaged(part, "its SHA-256 is not the one that was registered")
         return content
 
-    def discard(self, name: str) -> None:
-        """Remove a file of ours that was not registered."""
-        if _OURS.fullmatch(name):
-            self.place.remove(name)
+    def discard(self, name: str) -> bool:
+        """Remove a file of ours that was not registered; False where it cannot be removed."""
+        return bool(_OURS.fullmatch(name)) and self.place.remove(name)
 
     def candidates(self, older_than: float) -> list[str]:
         """Names of our files that are older than this many seconds: litter, unless they are registered."""

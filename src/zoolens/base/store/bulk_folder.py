@@ -63,9 +63,12 @@ class BulkFolder:
     def has(self, name: str) -> bool:
         return (self.root / name).exists()
 
-    def remove(self, name: str) -> None:
-        with suppress(OSError):
-            (self.root / name).unlink()
+    def remove(self, name: str) -> bool:
+        try:
+            (self.root / name).unlink(missing_ok=True)
+        except OSError:
+            return False
+        return True
 
     def names(self, older_than: float | None = None) -> list[str]:
         limit = None if older_than is None else time.time() - older_than

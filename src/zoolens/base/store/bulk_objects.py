@@ -103,12 +103,15 @@ class BulkObjects:
     def has(self, name: str) -> bool:
         return bool(self._info(f"{self.root}/{name}").is_file)
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str) -> bool:
         # It is litter that the next sweep removes: no reason to stop anybody's work.
         try:
             self._files.delete_file(f"{self.root}/{name}")
+        except FileNotFoundError:
+            return True
         except (OSError, StoreError):
-            return
+            return False
+        return True
 
     def names(self, older_than: float | None = None) -> list[str]:
         from pyarrow.fs import FileSelector

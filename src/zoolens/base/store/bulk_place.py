@@ -33,8 +33,8 @@ class BulkPlace(Protocol):
     def has(self, name: str) -> bool:
         """Whether there is such a file."""
 
-    def remove(self, name: str) -> None:
-        """Remove a file that may be gone already. One that cannot be removed stays, without an error."""
+    def remove(self, name: str) -> bool:
+        """Remove a file that may be gone already. One that cannot be removed stays, without an error: then False."""
 
     def names(self, older_than: float | None = None) -> Sequence[str]:
         """All files, also those that are not ours; or those that were written this many seconds ago or earlier."""

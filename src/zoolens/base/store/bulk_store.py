@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,7 @@ from zoolens.base.store import commands, part_rows, schema
 from zoolens.base.store.bulk import Bulk
 from zoolens.base.store.bulk_folder import BulkFolder
 from zoolens.base.store.database import Database
+from zoolens.base.store.queries import in_chunks
 from zoolens.base.store.records import Part
 from zoolens.base.store.run_names import named_run, require_run
 from zoolens.base.store.target import Target
@@ -21,6 +23,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ORPHAN_AGE: Final = 3600.0  # seconds; no writer takes that long between writing and registering a part
+_SWEPT_AT_ONCE: Final = 200  # files; who registers a part waits meanwhile: some seconds, at 20 to 50 ms a request
+
+
+@dataclass(frozen=True)
+class Swept:
+    """The files that no part refers to, by their addresses. `stuck`: they could not be removed. `unknown`: left, since
+    their runs are not in this store."""
+
+    removed: tuple[str, ...] = ()
+    stuck: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 class BulkStore(Database):
@@ -106,22 +119,30 @@ class BulkStore(Database):
             raise UnknownName("kind of bulk facts", kind, self.kinds(run_id))
         return pa.concat_tables(tables, promote_options="permissive")
 
-    def sweep(self, older_than: float = ORPHAN_AGE) -> list[str]:
-        """Removes files left behind by crashes that are older than this many seconds, and returns where they lay."""
+    def sweep(self, older_than: float = ORPHAN_AGE) -> Swept:
+        """Removes files left behind by crashes that are older than this many seconds."""
         # Listed before anybody has to wait: very many files take minutes.
         old = self.bulk.candidates(older_than)
-        litter = self.read(lambda connection: part_rows.unregistered(connection, old)) if old else []
+        litter = self.read(lambda connection: part_rows.unregistered(connection, old))
+        # A writer asks for its run before it writes a file. A file without one was written through another database
+        # with the same id, of which this one is a copy or an older backup: there it may be registered.
+        ours = self.read(lambda connection: part_rows.of_known_runs(connection, litter))
+        gone: dict[str, bool] = {}
+        for some in in_chunks(ours, _SWEPT_AT_ONCE):
+            gone.update(self._write(lambda connection, some=some: self._discard(connection, some)))  # type: ignore[misc]
+        address = self.bulk.place.address
+        return Swept(
+            removed=tuple(address(name) for name, removed in gone.items() if removed),
+            stuck=tuple(address(name) for name, removed in gone.items() if not removed),
+            unknown=tuple(address(name) for name in sorted(set(litter) - set(ours))),
+        )
 
-        def clean(connection: Connection) -> list[str]:
-            if self._engine.dialect.name == "postgresql":
-                # Nobody may register a part between the look at its row and the removal of its file.
-                connection.exec_driver_sql("LOCK TABLE parts IN SHARE ROW EXCLUSIVE MODE")
-            removed = part_rows.unregistered(connection, litter)
-            for name in removed:
-                self.bulk.discard(name)
-            return [self.bulk.place.address(name) for name in removed]
-
-        return self._write(clean) if litter else []
+    def _discard(self, connection: Connection, litter: list[str]) -> dict[str, bool]:
+        """Removes those files that are not registered by now; whether each could be removed."""
+        if self._engine.dialect.name == "postgresql":
+            # Nobody may register a part between the look at its row and the removal of its file.
+            connection.exec_driver_sql("LOCK TABLE parts IN SHARE ROW EXCLUSIVE MODE")
+        return {name: self.bulk.discard(name) for name in part_rows.unregistered(connection, litter)}
 
     def sweep_folder(self) -> None:
         """Does what `sweep` does, at the start of work, where bulk facts lie in a folder. To list an object store takes

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from zoolens.base.store.queries import in_chunks, load_rows
 from zoolens.base.store.records import Part
-from zoolens.base.store.schema import parts
+from zoolens.base.store.schema import parts, runs
 
 
 def part_name(connection: Connection, run_id: str, kind: str, part: int) -> str | None:
@@ -23,6 +23,15 @@ def unregistered(connection: Connection, names: Collection[str]) -> list[str]:
     for some in in_chunks(names):
         known.update(connection.execute(select(parts.c.name).where(parts.c.name.in_(some))).scalars())
     return [name for name in names if name not in known]
+
+
+def of_known_runs(connection: Connection, names: Collection[str]) -> list[str]:
+    """Those of the names of files whose run is in the store."""
+    run_of = {name: name.partition("/")[0] for name in names}
+    known: set[str] = set()
+    for some in in_chunks(set(run_of.values())):
+        known.update(connection.execute(select(runs.c.id).where(runs.c.id.in_(some))).scalars())
+    return [name for name, run in run_of.items() if run in known]
 
 
 def load_parts(connection: Connection, run_id: str, kind: str, locate: Callable[[str], str]) -> list[Part]:

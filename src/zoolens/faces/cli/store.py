@@ -51,20 +51,34 @@ def check(store: str | None, as_json: bool) -> None:
 def clean(store: str | None, as_json: bool) -> None:
     """Remove files of bulk facts that a killed process left behind an hour ago or earlier. No fact refers to them.
 
+    Files of runs that the store does not have are left. Exit code 1 where a file cannot be removed.
+
     In a folder this is also done when an evaluation begins; in an object store only here: listing it costs requests.
     """
     from zoolens.base.present.terminal import echo_json
     from zoolens.base.store.store import open_store
 
     with open_store(store) as opened:
-        removed = opened.sweep()
+        swept = opened.sweep()
         place = opened.bulk.place.name
     if as_json:
-        echo_json({"bulk": place, "removed": removed})
-        return
-    for address in removed:
-        click.echo(address)
-    echo_prose(f"{place}: {len(removed):,} files removed.")
+        echo_json({"bulk": place, **asdict(swept)})
+    else:
+        for address in swept.removed:
+            click.echo(address)
+        echo_prose(f"{place}: {len(swept.removed):,} files removed.")
+        if swept.unknown:
+            echo_prose(
+                f"{len(swept.unknown):,} files of runs that this store does not have were left, such as "
+                f"{swept.unknown[0]}: another database with the same id, or a copy that was stopped, wrote them."
+            )
+    if swept.stuck:
+        click.echo(
+            f"{len(swept.stuck):,} files could not be removed, such as {swept.stuck[0]}. "
+            "Check the right to delete there (s3:DeleteObject in an object store).",
+            err=True,
+        )
+        sys.exit(1)
 
 
 @command.command()
