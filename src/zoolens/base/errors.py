@@ -121,7 +121,11 @@ class StoreError(ZoolensError):
     """The store cannot be opened, is of another version, or lost its server."""
 
 
-class DamagedFile(StoreError):
+class DamagedStore(StoreError):
+    """A fact of the store is not as it was written. A store that cannot be reached is not damaged."""
+
+
+class DamagedFile(DamagedStore):
     """A file of bulk facts is missing, or is not the one that was registered."""
 
 

@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zoolens.base.errors import DamagedFile, StoreError
+from zoolens.base.errors import DamagedFile, DamagedStore
 from zoolens.base.store.bulk_place import BulkPlace
 from zoolens.base.store.records import Part
 
@@ -54,7 +54,9 @@ class Bulk:
     def address(self, name: str) -> str:
         """Where a registered file lies. A store may come from someone else, so its names are not trusted."""
         if not _OURS.fullmatch(name):
-            raise StoreError(f"The store names {name!r}, which is not a file of its bulk directory {self.place.name}.")
+            raise DamagedStore(
+                f"The store names {name!r}, which is not a file of its bulk directory {self.place.name}."
+            )
         return self.place.address(name)
 
     def has(self, name: str) -> bool:

@@ -10,11 +10,11 @@ from typing import Final
 from sqlalchemy import Connection, Table, func, select
 from sqlalchemy.exc import DBAPIError
 
-from zoolens.base.errors import StoreError
+from zoolens.base.errors import DamagedStore
 from zoolens.base.store import queries, schema
 from zoolens.base.store.checksums import CHECKED, DamagedRow, check_row
 from zoolens.base.store.records import Part, RunKey
-from zoolens.base.store.retry import reason
+from zoolens.base.store.retry import is_transient, reason
 from zoolens.base.store.store import Store
 
 MOST: Final = 1_000  # damages that are told; who has more restores a backup
@@ -48,7 +48,7 @@ def check_store(store: Store, say: Say | None = None) -> Checked:
         files += 1
         try:
             store.verify_part(part)
-        except StoreError as error:
+        except DamagedStore as error:
             damage.append(error.message)
     return Checked(rows, files, tuple(dict.fromkeys(damage))[:MOST])
 
@@ -60,8 +60,15 @@ def _database_damage(connection: Connection) -> list[str]:
     try:
         lines = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(100)")]
     except DBAPIError as error:
+        _raise_passing(error)
         lines = [reason(error)]
     return [f"The database reports: {' '.join(text.split())}." for text in lines if text != "ok"]
+
+
+def _raise_passing(error: Exception) -> None:
+    """A server that is away or busy is no damage: `Store.read` tries again, and says so in the end."""
+    if is_transient(error):
+        raise error
 
 
 def _check_table(connection: Connection, table: Table) -> tuple[int, list[str]]:
@@ -76,6 +83,7 @@ def _check_table(connection: Connection, table: Table) -> tuple[int, list[str]]:
             if len(damage) >= MOST:
                 break
     except (DBAPIError, ValueError, TypeError) as error:
+        _raise_passing(error)
         damage.append(f"Table {table.name} cannot be read beyond row {count:,}: {reason(error)}.")
     return count, damage
 
@@ -97,6 +105,7 @@ def _missing_facts(connection: Connection) -> Iterator[str]:
                 if count := connection.execute(lost.select_from(table)).scalar_one():
                     yield f"{count:,} rows of {table.name} refer to {key.column.table.name} that are not there."
     except DBAPIError as error:
+        _raise_passing(error)
         yield f"The rows of stages and runs cannot be compared: {reason(error)}."
 
 
@@ -109,6 +118,7 @@ def _wrong_keys(connection: Connection) -> Iterator[str]:
             if row.id != wanted:
                 yield f"Run {row.id} has a wrong id: that of its model, dataset, stack and attempt is {wanted}."
     except (DBAPIError, ValueError, TypeError) as error:
+        _raise_passing(error)
         yield f"The keys of runs cannot be read: {reason(error)}."
 
 
@@ -117,11 +127,11 @@ def _all_parts(store: Store, damage: list[str]) -> Iterator[Part]:
     ids = select(schema.parts.c.run_id, schema.parts.c.kind).distinct()
     try:
         groups = store.read(lambda connection: connection.execute(ids).all())
-    except StoreError as error:
+    except DamagedStore as error:
         damage.append(error.message)
         return
     for row in groups:
         try:
             yield from store.parts(row.run_id, row.kind)
-        except StoreError as error:
+        except DamagedStore as error:
             damage.append(error.message)

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from zoolens.base.errors import StoreError
+from zoolens.base.errors import DamagedStore, StoreError
 
 T = TypeVar("T")
 
@@ -29,6 +29,7 @@ LONGEST_PAUSE: Final = 2.0
 
 # connection lost, server stopping or starting, too many connections, serialisation failure and deadlock
 _TRANSIENT_SQLSTATES: Final = ("08", "57P01", "57P02", "57P03", "53300", "40001", "40P01")
+_CORRUPTED: Final = ("XX001", "XX002")  # a table's page, an index
 # libpq reports a refused connection by message only, without a code
 _LASTING: Final = ("authentication failed", "does not exist", "no password supplied", "pg_hba.conf", "resolve host")
 
@@ -114,8 +115,8 @@ def reason(error: Exception) -> str:
     return lines[0].rstrip(".")[:300] if lines else type(original).__name__
 
 
-def damaged(store: str, what: str) -> StoreError:
-    return StoreError(
+def damaged(store: str, what: str) -> DamagedStore:
+    return DamagedStore(
         f"The store {store} is damaged: {what.rstrip('.')}.",
         hint="`zoolens store check` lists all damage; restore it from a backup, or move it away to begin a new one. "
         "It was not altered.",
@@ -139,6 +140,8 @@ def _explained(error: Exception, store: str) -> StoreError:
                 f"The store {store} cannot be opened for writing: {reason(error)}.",
                 hint="Check that its file and its folder are yours to write, or set ZOOLENS_STORE to another place.",
             )
+    if getattr(original, "sqlstate", None) in _CORRUPTED:
+        return damaged(store, reason(error))
     return StoreError(
         f"The store {store} cannot be used: {reason(error)}.", hint="Check ZOOLENS_STORE and the database."
     )

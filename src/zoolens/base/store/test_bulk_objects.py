@@ -7,6 +7,7 @@ import pytest
 from zoolens.base.errors import StoreError
 from zoolens.base.store.bulk import Bulk
 from zoolens.base.store.bulk_objects import BulkObjects, bulk_objects
+from zoolens.base.store.checking import check_store
 from zoolens.base.store.store import open_store
 from zoolens.base.store.target import resolve
 from zoolens.testing.bulk_contract import BulkContract
@@ -80,6 +81,20 @@ def test_an_object_that_vanished_is_named_by_its_address(tmp_path, place):
             store.table(run.id, "predictions")
         with pytest.raises(StoreError, match="in s3://bucket/prefix, not in a folder"):
             _ = store.bulk_dir
+
+
+def test_an_object_store_that_cannot_be_reached_is_not_damage(tmp_path, place, monkeypatch):
+    with open_store(tmp_path / "store.sqlite") as store:
+        store.bulk = Bulk(place)
+        store.add_part(begin(store).id, "predictions", 0, some_rows(0))
+        assert check_store(store).files == 1
+
+        def away(path):
+            raise OSError("AWS Error NETWORK_CONNECTION during GetObject operation: x")
+
+        monkeypatch.setattr(place._files, "open_input_stream", away, raising=False)
+        with pytest.raises(StoreError, match="s3://bucket/prefix has been unavailable"):
+            check_store(store)
 
 
 def test_an_object_store_is_not_listed_when_work_begins(tmp_path, place, monkeypatch):

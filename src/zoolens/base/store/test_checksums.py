@@ -6,8 +6,10 @@ import sqlite3
 from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from zoolens.base.errors import StoreError, ZoolensError
+from zoolens.base.store import checking
 from zoolens.base.store.checking import check_store
 from zoolens.base.store.records import Observation
 from zoolens.base.store.store import open_store
@@ -90,6 +92,25 @@ def test_a_sound_store_has_no_damage(sound, tmp_path):
         checked = check_store(store)
     assert checked.damage == ()
     assert checked.files == 12
+    assert checked.rows > 12 * 22
+
+
+def test_a_busy_database_is_not_damage(sound, tmp_path, monkeypatch):
+    path = tmp_path / "store.sqlite"
+    shutil.copyfile(sound, path)
+    shutil.copytree(sound.with_name("store.bulk"), tmp_path / "store.bulk")
+    busy = sqlite3.OperationalError("database is locked")
+    busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    errors = [OperationalError("", {}, busy)]
+
+    def check_row(table, row):
+        if errors:
+            raise errors.pop()
+
+    monkeypatch.setattr(checking, "check_row", check_row)
+    with open_store(path) as store:
+        checked = check_store(store)
+    assert checked.damage == ()
     assert checked.rows > 12 * 22
 
 
