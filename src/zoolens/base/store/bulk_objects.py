@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -124,7 +124,15 @@ class BulkObjects:
             limit = self._now() - older_than
             found = [info for info in found if info.mtime_ns / 1e9 <= limit]
         names = sorted(info.path.removeprefix(f"{self.root}/") for info in found)
+        if older_than is not None:
+            self._remove_clocks(names)
         return [name for name in names if not name.startswith(_CLOCK)]
+
+    def _remove_clocks(self, names: Sequence[str]) -> None:
+        """A process that was killed while it asked for the time left its object; no part is ever named so."""
+        for name in names:
+            if name.startswith(_CLOCK):
+                self.remove(name)
 
     def _now(self) -> float:
         """The server's clock, by which objects are dated: ours may be hours off."""
@@ -146,12 +154,15 @@ class BulkObjects:
             raise _no_bucket(self.root)
 
     def _try(self, action: Callable[[], T]) -> T:
+        import pyarrow as pa
+
         def once() -> T:
             try:
                 return action()
             except FileNotFoundError:
                 raise
-            except OSError as error:
+            except (OSError, pa.ArrowInvalid) as error:
+                # ArrowInvalid, a ValueError: what pyarrow refuses before it asks the server.
                 raise _explained(error, self.root) from error
 
         return with_patience(once, self.name, self._patience)
@@ -180,6 +191,8 @@ def _parsed(url: str) -> tuple[dict[str, str], str]:
     root = f"{parts.netloc}{parts.path}".strip("/")
     if not parts.netloc:
         raise StoreError("The URL of the object store names no bucket.", hint=f"It looks like {FORM}.")
+    if "" in root.split("/"):
+        raise StoreError("The URL of the object store has two slashes in its path.", hint=f"It looks like {FORM}.")
     return options, root
 
 
@@ -203,7 +216,7 @@ def _connected(root: str, options: Mapping[str, str]) -> FileSystem:
         raise StoreError(f"The object store {SCHEME}://{root} cannot be reached: its options are wrong.") from error
 
 
-def _explained(error: OSError, root: str) -> Exception:
+def _explained(error: Exception, root: str) -> Exception:
     """What went wrong as a sentence, or as `Unavailable` where it may pass."""
     text = str(error)
     found = _CODE.search(text)
@@ -211,6 +224,11 @@ def _explained(error: OSError, root: str) -> Exception:
     during = f"{code} during {operation}" if operation else code
     if code == "NO_SUCH_BUCKET":
         return _no_bucket(root)
+    if code == "REQUEST_TIME_TOO_SKEWED":
+        return StoreError(
+            f"The object store {SCHEME}://{root} refuses access: the clock of this machine is off ({during}).",
+            hint="Set this machine's clock, for example by NTP: S3 accepts a difference of at most 15 minutes.",
+        )
     if code in _REFUSED or "HTTP status 403" in text or "HTTP status 401" in text:
         return StoreError(f"The object store {SCHEME}://{root} refuses access ({during}).", hint=_CREDENTIALS)
     if "resolve host" in text:

@@ -112,6 +112,10 @@ def test_an_object_store_is_not_listed_when_work_begins(tmp_path, place, monkeyp
             "AWS Error ACCESS_DENIED during PutObject operation: key-of-mine",
             r"refuses access \(ACCESS_DENIED",
         ),
+        (
+            "AWS Error REQUEST_TIME_TOO_SKEWED during PutObject operation (HTTP status 403): key-of-mine",
+            "the clock of this machine is off",
+        ),
         ("AWS Error UNKNOWN (HTTP status 403) during X: key-of-mine", r"refuses access"),
         ("AWS Error NETWORK_CONNECTION during PutObject operation: Could not resolve host: h", "its host is unknown"),
         ("AWS Error INVALID_PARAMETER_VALUE during PutObject operation: key-of-mine", "cannot be used: INVALID_PAR"),
@@ -123,6 +127,24 @@ def test_what_the_server_says_is_one_sentence_without_credentials(tmp_path, erro
     with pytest.raises(StoreError, match=sentence) as caught:
         place.put("run/x", b"content")
     assert "key-of-mine" not in f"{caught.value} {caught.value.hint}"
+
+
+def test_what_pyarrow_refuses_itself_is_a_sentence(place, monkeypatch):
+    def refuse(path):
+        raise pa.ArrowInvalid("Empty path component in path bucket//prefix")
+
+    monkeypatch.setattr(place._files, "open_output_stream", refuse)
+    with pytest.raises(StoreError, match="s3://bucket/prefix cannot be used: ArrowInvalid"):
+        place.put("run/x", b"content")
+
+
+def test_what_a_killed_process_left_of_asking_for_the_time_is_removed(tmp_path, place):
+    place.put("clock/0123456789abcdef", b"")
+    place.put("run/x", b"content")
+    assert place.names(older_than=3600) == []
+    assert len(list(tmp_path.glob("bucket/prefix/clock/*"))) == 1  # somebody may be asking just now
+    assert place.names(older_than=0) == ["run/x"]
+    assert list(tmp_path.glob("bucket/prefix/clock/*")) == []
 
 
 def test_a_server_that_comes_back_costs_time_only(tmp_path, monkeypatch, caplog):
@@ -150,6 +172,7 @@ def test_a_server_that_stays_away_is_named():
         ("s3://me:very-secret@bucket/x", "holds credentials"),
         ("s3://bucket/x?acces_key=very-secret", "unknown option, 'acces_key'"),
         ("s3:///x", "names no bucket"),
+        ("s3://bucket//very-secret", "two slashes in its path"),
         ("gs://bucket/very-secret", "cannot be kept in gs://"),
     ],
 )
