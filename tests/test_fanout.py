@@ -19,9 +19,10 @@ import zoolens
 from zoolens import port
 from zoolens.base import plugins
 from zoolens.base.engine.executors.current_executor import running_on
+from zoolens.base.engine.executors.executor import TITLE
 from zoolens.base.engine.executors.local import Local
 from zoolens.base.engine.machine import gpu_names
-from zoolens.base.errors import ConstraintError, ModelError, UnknownName, ZoolensError
+from zoolens.base.errors import AssetError, ConstraintError, ModelError, UnknownName, ZoolensError
 from zoolens.base.progress import Silent
 from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
 from zoolens.base.store.store import open_store
@@ -33,9 +34,12 @@ from zoolens.findings.graph.structures import export_pool, fanout
 from zoolens.findings.graph.structures.structure import structure_of
 from zoolens.findings.index.opener import build_index
 from zoolens.findings.measure import shards
+from zoolens.findings.measure.plan import Outcome
 from zoolens.findings.measure.prediction_stage import predict_slice
 from zoolens.findings.measure.suspicions import ALL_THE_SAME, ROW_SUM, SUMS_TO_ONE
+from zoolens.findings.tracing import trace_jobs
 from zoolens.findings.tracing.recorder import recording
+from zoolens.findings.tracing.trace_plan import TracePlan
 from zoolens.inventory import catalog
 from zoolens.training.crosstrain.training import fanout as training_fanout
 from zoolens.training.crosstrain.training.job import Job
@@ -345,6 +349,32 @@ def test_what_cannot_be_traced_elsewhere_is_said_as_it_is_here(tmp_path):
                 zoolens.trace("demo:mlp-small", store=tmp_path / "store.sqlite", **asked)
             said.append((type(error.value), error.value.message, error.value.hint))
     assert said[:2] == said[2:]
+
+
+def test_a_model_that_a_node_lacks_does_not_end_the_traces_of_others(tmp_path, monkeypatch):
+    titles, asked = [], []
+
+    def reachable(paths):
+        asked.append(paths)
+        if len(asked) == 1:
+            raise AssetError("The node has no /models/first.")
+
+    def traced(entries, *_):
+        return [Outcome(entry.ref) for entry in entries]
+
+    class Titled(OneByOne):
+        def submit_telling(self, function, job, tell, **options):
+            titles.append(job[TITLE])
+            return super().submit_telling(function, job, tell, **options)
+
+    monkeypatch.setattr(trace_jobs, "check_reachable", reachable)
+    monkeypatch.setattr(trace_jobs, "trace_entries", traced)
+    with open_store(tmp_path / "store.sqlite") as store, running_on(Titled()):
+        outcomes = list(trace_jobs.carry_out(TracePlan("demo:mlp-*"), store, Silent()))
+    assert titles == [outcome.title for outcome in outcomes]
+    assert len(titles) > 1
+    assert [bool(outcome.errors) for outcome in outcomes] == [True] + [False] * (len(titles) - 1)
+    assert "has no /models/first" in outcomes[0].errors[0]
 
 
 @pytest.mark.slow  # three comparisons

@@ -15,9 +15,9 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from zoolens.base.engine.executors.current_executor import current_executor
-from zoolens.base.engine.executors.executor import Executor, check_reachable, run_jobs
+from zoolens.base.engine.executors.executor import TITLE, Executor, check_reachable, run_jobs
 from zoolens.base.engine.executors.reports import JobBars, job_progress
-from zoolens.base.errors import WorkerError, ZoolensError
+from zoolens.base.errors import AssetError, WorkerError, ZoolensError
 from zoolens.base.progress import Progress
 from zoolens.base.store.records import Run, RunKind
 from zoolens.base.store.series import read_series
@@ -66,7 +66,8 @@ def _trace_elsewhere(
     with JobBars(progress, f"on {executor.name}", "tracing", len(entries)) as bars:
         for number, answer in run_jobs(executor, _FUNCTION, jobs, whole_machine=True, gpu=gpu, told=bars.told):
             bars.finished(number)
-            if isinstance(answer, WorkerError):
+            if isinstance(answer, WorkerError | AssetError):
+                # A node may lack the files of one model; the others go on.
                 yield Outcome(entries[number].ref, errors=(str(answer),))
             elif isinstance(answer, ZoolensError):
                 # Data that cannot be opened stop a trace here, too.
@@ -83,7 +84,8 @@ def _known(entry: Entry, plan: TracePlan, store: Store) -> list[Run]:
 
 
 def _stored(outcome: Outcome, store: Store) -> Outcome:
-    """The outcome, whose new spans are added to the recording of this process, where there is one."""
+    """The outcome, whose new spans are added to the recording of this process, where there is one. Their times are of
+    the node's clock."""
     if outcome.run is not None:
         for level in outcome.measured:
             adopt(read_series(store, outcome.run.id, series_name(Level(level))))
@@ -95,6 +97,7 @@ def _job(entry: Entry, plan: TracePlan, runs: list[dict[str, Any]]) -> dict[str,
     # The entry says which model it is.
     sent = replace(plan, model="", data=data)
     return {
+        TITLE: entry.ref,
         "entry": entry_fields(entry),
         "plan": TypeAdapter(TracePlan).dump_python(sent, mode="json"),
         "runs": runs,
