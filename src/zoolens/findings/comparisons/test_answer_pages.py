@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,7 +113,7 @@ def test_only_the_last_few_are_kept(store):
     assert reader.answers(runs[0]) is reader.answers(runs[0])
     for run in runs:
         reader.answers(run)
-    store.parts(runs[0].id, KIND)[0].path.unlink()
+    Path(store.parts(runs[0].id, KIND)[0].address).unlink()
     with pytest.raises(ZoolensError, match="missing"):
         reader.answers(runs[0])
     assert reader.answers(replace(runs[-1])) is reader.answers(runs[-1])

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def panel(store):
 
 def test_a_model_whose_file_is_gone_is_left_out_and_named(panel):
     (lost,) = [run for run in panel.runs() if run.ref == "zoo:near@1.0.0"]
-    panel.parts(lost.id, KIND)[0].path.unlink()
+    Path(panel.parts(lost.id, KIND)[0].address).unlink()
     found = disagree("me", 2, store=panel)
     assert [one.name for one in found.panel] == ["zoo:me", "zoo:next", "zoo:far"]
     assert "zoo:near@1.0.0 in fake is left out" in found.notes[0]

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,11 +99,11 @@ def test_a_matrix_needs_two_models(store):
 
 def test_a_model_whose_file_is_gone_is_left_out_and_named(store):
     runs = [write_run(store, name, wrong_on(0, 1), LABELS) for name in "abc"]
-    store.parts(runs[2].id, KIND)[0].path.unlink()
+    Path(store.parts(runs[2].id, KIND)[0].address).unlink()
     matrix = agreement_matrix(store=store)
     assert sorted(matrix.names) == ["a", "b"]
     assert "zoo:c@1.0.0 in fake is left out" in matrix.notes[0]
-    store.parts(runs[1].id, KIND)[0].path.unlink()
+    Path(store.parts(runs[1].id, KIND)[0].address).unlink()
     with pytest.raises(ZoolensError, match=r"zoo:b@1\.0\.0 in fake is left out"):
         agreement_matrix(store=store)
 

@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -175,7 +176,7 @@ def test_without_a_place_for_the_file_the_index_works_all_the_same(store, tmp_pa
 
 def test_predictions_that_cannot_be_read_leave_a_row_without_signature_and_a_note(store):
     broken, _ = fill(store, range(2))
-    store.parts(broken.id, KIND)[0].path.write_bytes(b"")
+    Path(store.parts(broken.id, KIND)[0].address).write_bytes(b"")
     index = build_index(store)
     assert [row.signature for row in index.rows] == [False, True]
     assert index.rows[0].figures["top1"]

@@ -47,7 +47,7 @@ def test_what_is_another_kind_of_machine_and_what_is_not(here):
     unlike = [
         replace(here, runtimes={"onnxruntime": "1.21.0"}),
         replace(here, environment="onnxruntime==1.20.0"),
-        replace(here, gpus=("NVIDIA H200",)),
+        replace(here, gpus=("another",)),
         replace(here, machine=replace(machine, cores=machine.cores + 1)),
         replace(here, machine=replace(machine, flags=("avx512f",))),
         replace(here, machine=replace(machine, python="3.99.0")),
