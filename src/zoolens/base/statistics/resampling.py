@@ -131,7 +131,7 @@ def lowered(estimate: ResampledEstimate, limits: Limits, optimism: float) -> Res
         return estimate
     least, _ = limits
     corrected = estimate.value - optimism
-    if corrected <= least:
+    if corrected <= least or estimate.interval.low <= least:
         return replace(estimate, interval=Interval(least, estimate.interval.high))
     place, low, value = (_endless(each, 0.0, limits)[0] for each in (corrected, estimate.interval.low, estimate.value))
     return replace(estimate, interval=Interval(_in_range(place + low - value, limits), estimate.interval.high))

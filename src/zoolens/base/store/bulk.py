@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KIND: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_OURS: Final = re.compile(r"\w+/[a-z0-9][a-z0-9_-]*\.\d+\.[0-9a-f]{16}\.parquet(\.tmp)?")
+_OURS: Final = re.compile(r"\w+/[a-z0-9][a-z0-9_-]*\.\d+\.[0-9a-f]{16}\.parquet((\.[0-9a-f]{8})?\.tmp)?")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -34,7 +35,8 @@ class BulkFolder:
             ) from error
 
     def _put(self, path: Path, content: bytes | memoryview) -> None:
-        temporary = path.with_name(path.name + ".tmp")
+        # One name may be written twice at once, or again after a kill: by a copy of another store.
+        temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
         fresh = not path.parent.exists()
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

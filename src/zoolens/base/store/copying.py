@@ -70,14 +70,18 @@ def copy_store(source: Store, target: Store, *, progress: Progress | None = None
     again, also after it was killed, adds what is missing.
     """
     if source.id == target.id and source.bulk.place.name == target.bulk.place.name:
-        raise StoreError(f"{source.name} and {target.name} are the same store.", hint="Name another store to copy to.")
+        raise StoreError(
+            f"{source.name} and {target.name} are the same store, or copies of one that keep their files in one place.",
+            hint="Name another store to copy to, or another place with --to-bulk.",
+        )
     watch = progress or Silent()
     copied = Copied()
+    # Before what runs refer to: a run that is begun meanwhile waits for the next copy.
+    query = select(schema.runs.c.id).order_by(schema.runs.c.seq)
+    ordered = [str(row.id) for row in source.read(lambda connection: connection.execute(query).all())]
     for table in SUBJECTS:
         for rows in _in_batches(source, table):
             target._write(partial(insert_rows, table=table, rows=rows))
-    ids = source.read(lambda connection: connection.execute(select(schema.runs.c.id).order_by(schema.runs.c.seq)))
-    ordered = [str(row.id) for row in ids]
     # A copy of a database has its id and its rows, but perhaps not its files.
     present = frozenset(target.bulk.place.names()) if source.id == target.id else None
     watch.begin(f"copy to {target.name}", "runs", len(ordered), "runs")
@@ -86,7 +90,7 @@ def copy_store(source: Store, target: Store, *, progress: Progress | None = None
         watch.advance(len(some))
     watch.end()
     _copy_studies(source, target, copied)
-    _copy_trials(source, target, copied)
+    _copy_trials(source, target, copied, frozenset(ordered) - copied.refused_runs)
     recent = source.read(recent_runs)
     target._write(lambda connection: remember_older_runs(connection, recent))
     return copied
@@ -121,7 +125,7 @@ class _RunBatch:
         new = [facts for facts in sound if facts.id not in ours or not has_everything(ours[facts.id], facts)]
 
         def add(connection: Connection) -> int:
-            return sum(self._add(connection, facts) for facts in new)
+            return sum(self._add(connection, facts, ours.get(facts.id)) for facts in new)
 
         added = self._target._write(add) if new else 0
         if time.monotonic() - begun > ORPHAN_AGE / 2:
@@ -133,7 +137,7 @@ class _RunBatch:
     def _is_sound(self, theirs: RunFacts, ours: RunFacts | None) -> bool:
         """Whether the run can be added; the files of its parts are then in the target."""
         clause = None if theirs.has_its_key else "its id is not that of its key"
-        clause = clause or lost_observations(theirs)
+        clause = clause or _foreign_file(theirs) or lost_observations(theirs)
         try:
             if clause is None and ours is not None:
                 clause = difference(theirs, ours) or self._other_content(theirs, ours)
@@ -145,10 +149,10 @@ class _RunBatch:
             self._refuse(theirs, clause)
         return clause is None
 
-    def _add(self, connection: Connection, facts: RunFacts) -> bool:
+    def _add(self, connection: Connection, facts: RunFacts, compared: RunFacts | None) -> bool:
         try:
             with connection.begin_nested():
-                return add_run(connection, facts)
+                return add_run(connection, facts, compared)
         except ChangedMeanwhile as error:
             self._refuse(facts, str(error))
             return False
@@ -193,6 +197,14 @@ class _RunBatch:
                     self._copy_file(row)
 
 
+def _foreign_file(facts: RunFacts) -> str | None:
+    """Which part, as a clause, names a file that is not its own: to copy it might replace one of another run."""
+    for (kind, number), row in facts.parts.items():
+        if not str(row["name"]).startswith(f"{facts.id}/{kind}.{number}."):
+            return f"part {number} of its {kind} names a file that is not its own"
+    return None
+
+
 def _part(store: Store, row: Row) -> Part:
     return Part(**without(row, COLUMN), address=store.bulk.address(str(row["name"])))
 
@@ -209,18 +221,18 @@ def _copy_studies(source: Store, target: Store, copied: Copied) -> None:
     copied.studies = len({name_of(word) for word in theirs})
 
 
-def _copy_trials(source: Store, target: Store, copied: Copied) -> None:
+def _copy_trials(source: Store, target: Store, copied: Copied, there: Collection[str]) -> None:
     for study in sorted(source.studies_with_trials()):
         theirs = source.read(partial(trial_words, study=study))
-        copied.refused += target._write(partial(_add_trials, study=study, theirs=theirs, without=copied.refused_runs))
+        copied.refused += target._write(partial(_add_trials, study=study, theirs=theirs, there=there))
         copied.trials += len({name_of(word) for word in theirs})
 
 
-def _add_trials(connection: Connection, study: str, theirs: Sequence[Word], without: Collection[str]) -> list[str]:
-    """Adds the trials that need none of the runs that were left out; one sentence for each of the others."""
+def _add_trials(connection: Connection, study: str, theirs: Sequence[Word], there: Collection[str]) -> list[str]:
+    """Adds the trials whose runs were copied; one sentence for each of the others."""
     missing, changed = missing_words(theirs, trial_words(connection, study))
     why = dict.fromkeys(changed, "it was changed in both stores")
     for word in missing:
-        why |= {name_of(word): f"it needs run {run_id}" for run_id in runs_of([word]) if run_id in without}
+        why |= {name_of(word): f"it needs run {run_id}" for run_id in runs_of([word]) if run_id not in there}
     add_trial_words(connection, [word for word in missing if name_of(word) not in why])
     return [f"Trial {name} of study {study} was not copied: {clause}." for name, clause in why.items()]

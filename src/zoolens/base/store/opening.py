@@ -21,6 +21,7 @@ MIGRATIONS: Final = Path(__file__).parent / "migrations"
 SQLITE_SCHEMA: Final = MIGRATIONS / "sqlite.sql"
 _one_migration_at_a_time = threading.Lock()  # Alembic keeps the current one in globals of this process
 _VERSION: Final = f"SELECT version_num FROM {VERSION_TABLE}"  # noqa: S608 - our constant
+_LOCK_WAIT: Final = "5s"
 _MIGRATION_LOCK: Final = 0x7A6F6F6C656E73  # "zoolens": the key of PostgreSQL's advisory lock
 
 
@@ -94,8 +95,12 @@ def refuse_other_schema(connection: Connection, name: str) -> None:
 def hold_schema(connection: Connection, name: str) -> None:
     """Keep others from migrating the store until this transaction, which writes, has ended; refuse another schema."""
     if connection.dialect.name == "postgresql":
-        # A statement of its own: one that had to wait for the lock would still see the version from before.
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock_shared({_MIGRATION_LOCK})")
+        # A statement of its own: one that had to wait for the lock would still see the version from before. Its wait is
+        # limited, so that whoever holds the lock too long is met with the store's patience, and told.
+        connection.exec_driver_sql(
+            f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'; SELECT pg_advisory_xact_lock_shared({_MIGRATION_LOCK}); "
+            "SET LOCAL lock_timeout = DEFAULT"
+        )
     # SQLite's writers are alone anyhow.
     refuse_other_schema(connection, name)
 

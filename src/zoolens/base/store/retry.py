@@ -27,8 +27,8 @@ DEFAULT_PATIENCE: Final = 60.0
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 2.0
 
-# connection lost, server stopping or starting, too many connections, serialisation failure and deadlock
-_TRANSIENT_SQLSTATES: Final = ("08", "57P01", "57P02", "57P03", "53300", "40001", "40P01")
+# connection lost, server stopping or starting, too many connections, serialisation failure, deadlock, a lock of others
+_TRANSIENT_SQLSTATES: Final = ("08", "57P01", "57P02", "57P03", "53300", "40001", "40P01", "55P03")
 _CORRUPTED: Final = ("XX001", "XX002")  # a table's page, an index
 # libpq reports a refused connection by message only, without a code
 _LASTING: Final = ("authentication failed", "does not exist", "no password supplied", "pg_hba.conf", "resolve host")

@@ -110,15 +110,16 @@ def has_everything(ours: RunFacts, theirs: RunFacts) -> bool:
     return facts and stages and _description(theirs, ours) == (json.loads(ours.run["resolved"]), ours.run["kind"])
 
 
-def add_run(connection: Connection, theirs: RunFacts) -> bool:
+def add_run(connection: Connection, theirs: RunFacts, compared: RunFacts | None) -> bool:
     """Add a run, or what is missing of it, as it is in the other store; whether anything was missing. The caller has
-    found no difference and has written the files of its parts."""
+    found no difference to what was here (`compared`) and has written the files of its parts."""
     is_new = not load_rows(connection, schema.runs, schema.runs.c.id == theirs.id)
     insert_rows(connection, schema.runs, [without(theirs.run, "seq", COLUMN)])
     lock_run(connection, theirs.id)  # two who end a stage do so one after the other
-    # To verify a row takes as long as to write it: what was not there has nothing to compare.
-    ours = RunFacts(theirs.run) if is_new else load_facts(connection, [theirs.id])[theirs.id]
-    if (clause := difference(theirs, ours)) is not None:
+    # Also where it was not there a moment ago: the insert may have waited for somebody who adds the same run.
+    ours = load_facts(connection, [theirs.id])[theirs.id]
+    clause = difference(theirs, ours) or _new_parts(theirs, ours, compared)
+    if clause is not None:
         raise ChangedMeanwhile(clause)
     new = [row for key, row in theirs.observations.items() if key not in ours.observations]
     insert_rows(connection, schema.observations, [without(row, "seq", COLUMN) for row in new])
@@ -129,6 +130,15 @@ def add_run(connection: Connection, theirs: RunFacts) -> bool:
     if anything := bool(is_new or new or parts or changed or described):
         note_change(connection, theirs.id)
     return anything
+
+
+def _new_parts(theirs: RunFacts, ours: RunFacts, compared: RunFacts | None) -> str | None:
+    """Which part, as a clause, came here with other content since the two were compared."""
+    before = {} if compared is None else compared.parts
+    for key, row in ours.parts.items():
+        if key in theirs.parts and key not in before and row["sha256"] != theirs.parts[key]["sha256"]:
+            return f"part {key[1]} of its {key[0]} was written here meanwhile"
+    return None
 
 
 class ChangedMeanwhile(Exception):

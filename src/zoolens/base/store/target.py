@@ -33,7 +33,8 @@ class Target:
         """The target as it is shown to people: never with the password."""
         if self.url is None:
             return str(self.path)
-        return self.url.set(drivername="postgresql").render_as_string(hide_password=True)
+        shown = self.url.set(drivername="postgresql").difference_update_query(["password", "sslpassword"])
+        return shown.render_as_string(hide_password=True)
 
     def bulk_place(self, store_id: str, patience: float) -> BulkPlace:
         """`x.sqlite` keeps its files in `x.bulk`. A server's lie in an object store, on a share or on this machine, one

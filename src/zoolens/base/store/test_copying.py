@@ -1,6 +1,7 @@
 """A store copied into another: nothing lost, nothing doubled, and what contradicts is named."""
 
 import contextlib
+import json
 import multiprocessing
 import os
 import time
@@ -10,12 +11,13 @@ from click.testing import CliRunner
 from sqlalchemy import select, text, update
 
 from zoolens.base.errors import StoreError
-from zoolens.base.store import schema
+from zoolens.base.store import copying, schema
 from zoolens.base.store.checking import check_store
 from zoolens.base.store.checksums import checksum
 from zoolens.base.store.copying import SUBJECTS, copy_store
 from zoolens.base.store.queries import everything, load_rows
 from zoolens.base.store.records import Observation, RunKey, RunKind
+from zoolens.base.store.run_merge import load_facts
 from zoolens.base.store.store import open_store
 from zoolens.base.store.studies import StudyRecord, TrialRecord, TrialSide
 from zoolens.faces.cli.main import cli
@@ -361,6 +363,58 @@ def test_a_check_finds_a_run_whose_id_is_not_its_key(stores):
     sentence = f"Run {run.id} has a wrong id: that of its model, dataset, stack and attempt is {right}."
     assert check_store(source).damage == (sentence,)
     assert copy_store(source, target).refused == [f"Run {run.id} was not copied: its id is not that of its key."]
+
+
+def test_a_part_that_is_written_meanwhile_is_not_continued(stores, monkeypatch):
+    """Somebody writes other rows of the run after the two were compared: the parts behind them would not fit."""
+    source, target = stores
+    run = fill(source)[0]
+
+    def looked_at(connection, ids):
+        found = load_facts(connection, ids)
+        if connection.engine.url == target.engine.url and run.id in ids:
+            monkeypatch.setattr(copying, "load_facts", load_facts)
+            begin(target, "zoo:net0@1.0.0")
+            target.add_part(run.id, "predictions", 0, some_rows(7, rows=3))
+        return found
+
+    monkeypatch.setattr(copying, "load_facts", looked_at)
+    copied = copy_store(source, target)
+    assert f"Run {run.id} was not copied: part 0 of its predictions was written here meanwhile." in copied.refused
+    assert len(target.parts(run.id, "predictions")) == 1
+
+
+def test_a_part_that_names_the_file_of_another_is_left_out(stores):
+    source, target = stores
+    first, second, *_ = fill(source)
+    same = (schema.parts.c.run_id == first.id, schema.parts.c.part == 0)
+    (row,) = source.read(lambda connection: load_rows(connection, schema.parts, *same))
+    other = source.parts(second.id, "predictions")[0].name.replace(".0.", ".9.")
+    made = checksum("parts", {**row, "name": other})
+    with source.engine.begin() as connection:
+        connection.execute(text("DROP TRIGGER IF EXISTS parts_refuse_update"))
+        connection.execute(update(schema.parts).where(*same).values(name=other, checksum=made))
+    clause = "part 0 of its predictions names a file that is not its own"
+    assert f"Run {first.id} was not copied: {clause}." in copy_store(source, target).refused
+
+
+def test_a_file_that_a_killed_copy_left_half_written_is_in_nobodys_way(stores):
+    source, target = stores
+    run = fill(source)[0]
+    half = target.bulk_dir / f"{source.parts(run.id, 'predictions')[0].name}.tmp"
+    half.parent.mkdir(parents=True)
+    half.write_bytes(b"half")
+    assert copy_store(source, target).refused == []
+    half.unlink()
+    assert content(target) == content(source)
+
+
+def test_refused_runs_are_plain_in_json(tmp_path):
+    with open_store(tmp_path / "a.sqlite") as source:
+        fill(source)
+    names = [str(tmp_path / name) for name in ("a.sqlite", "b.sqlite")]
+    result = CliRunner().invoke(cli, ["store", "copy", "--json", *names])
+    assert json.loads(result.stdout)["refused_runs"] == []
 
 
 def test_on_the_command_line(tmp_path):

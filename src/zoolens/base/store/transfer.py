@@ -77,8 +77,10 @@ def merge_run(store: Store, packed: Mapping[str, Any], *, fresh: bool = False) -
         store.mark_evaluated(run.id, {})
     # It keeps the time at which it was evaluated there.
     store.set_resolved(run.id, resolved)
-    for part in packed["parts"]:  # after what is resolved, which says what the parts mean: we may be killed in between
-        store.add_part(run.id, part["kind"], part["part"], read_table(part["table"]))
+    # After what is resolved, which says what the parts mean: we may be killed in between.
+    added = [store.add_part(run.id, part["kind"], part["part"], read_table(part["table"])) for part in packed["parts"]]
+    if not all(added):
+        _check_parts(store, run, packed["parts"])  # somebody may have written others since
     for stage, state in packed["stages"].items():
         if state["done"]:
             observations = [_observation(fields) for fields in state["observations"]]

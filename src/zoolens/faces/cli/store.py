@@ -105,7 +105,7 @@ def copy(source: str, target: str, from_bulk: str | None, to_bulk: str | None, a
         copied = copy_store(opened, other, progress=bars)
         name = other.name
     if as_json:
-        echo_json({"target": name, **asdict(copied)})
+        echo_json({"target": name, **asdict(copied), "refused_runs": sorted(copied.refused_runs)})
     else:
         for sentence in copied.refused:
             click.echo(sentence)

@@ -169,7 +169,7 @@ def _add_slices(store: Store, slices: Sequence[Mapping[str, Any]]) -> None:
         same_outputs = one["resolved"].get("outputs") == first["resolved"].get("outputs")
         if not same_outputs or _rows(store, run.id) != one["start"]:
             return
-        # Before the parts, whose meaning it says: we may be killed in between.
+        # Before the parts, whose meaning it says: we may be killed in between. It may wait for others, who write too.
         store.set_resolved(run.id, one["resolved"])
         if not _add_parts(store, run.id, one):
             return
@@ -179,7 +179,10 @@ def _add_slices(store: Store, slices: Sequence[Mapping[str, Any]]) -> None:
 
 def _add_parts(store: Store, run_id: str, packed: Mapping[str, Any]) -> bool:
     """Whether all parts of a slice were added, and nobody else added one meanwhile."""
-    place = len(store.parts(run_id, KIND))
+    known = store.parts(run_id, KIND)
+    if sum(part.rows for part in known) != packed["start"]:
+        return False
+    place = len(known)
     tables = [part["table"] for part in packed["parts"] if part["kind"] == KIND]
     return all(store.add_part(run_id, KIND, place + more, read_table(table)) for more, table in enumerate(tables))
 

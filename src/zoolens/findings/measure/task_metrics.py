@@ -87,19 +87,21 @@ def _observed(judged: Judgement, inputs: int, names: Sequence[str] | None) -> It
     """All metrics, then those of classes. One pass over the resamples serves all of them."""
     estimates = iter(resampled_estimates(judged.with_classes, inputs, judged.limits, rows=judged.rows))
     for metric in judged.metrics:
-        estimate = lowered(next(estimates), metric.limits, judged.optimism(metric.name))
-        yield from _observation(metric, estimate, inputs)
+        optimism = judged.optimism(metric.name)
+        estimate = lowered(next(estimates), metric.limits, optimism)
+        yield from _observation(metric, estimate, inputs, optimism)
     if judged.by_class is None:
         return
     metric = judged.by_class.metric
     for place, index in enumerate(judged.by_class.classes):
-        estimate = lowered(next(estimates), metric.limits, judged.by_class.optimism(place))
-        for found in _observation(metric, estimate, inputs):
+        optimism = judged.by_class.optimism(place)
+        estimate = lowered(next(estimates), metric.limits, optimism)
+        for found in _observation(metric, estimate, inputs, optimism):
             named = {"class": names[index]} if names and index < len(names) else {}
             yield replace(found, scope=class_scope(index), details={**found.details, **named})
 
 
-def _observation(metric: Metric, estimate: ResampledEstimate, inputs: int) -> Iterator[Observation]:
+def _observation(metric: Metric, estimate: ResampledEstimate, inputs: int, optimism: float) -> Iterator[Observation]:
     if np.isnan(estimate.value):
         # A figure that is not defined on these inputs, such as the AP of small objects where there are none.
         return
@@ -111,6 +113,8 @@ def _observation(metric: Metric, estimate: ResampledEstimate, inputs: int) -> It
         details["no_interval"] = NOT_COVERED
     elif estimate.interval is not None:
         (low, high), details["interval"] = estimate.interval, RESAMPLING
+        if optimism > 0:
+            details["optimism"] = optimism  # by which the lower end was lowered
     elif estimate.unknown is not None:
         details["no_interval"] = estimate.unknown.value
     yield Observation(metric.name, estimate.value, unit=metric.unit, low=low, high=high, n=inputs, details=details)

@@ -158,8 +158,7 @@ class MultiLabel(Task):
 
         notes = _notes(len(ranked), int(counted[0].sum()), int((~known).sum()), together is None)
         mean_precision, *others = names
-        # Scores in any order that has nothing to do with the inputs have the precision of answering every label.
-        blind = _mean(_ratio(parts.true.sum(axis=0), known.sum(axis=0))[np.newaxis, counted[0]])[0]
+        blind = _mean(_of_random_order(parts.true.sum(axis=0), known.sum(axis=0))[np.newaxis, counted[0]])[0]
         metrics = (Metric(mean_precision, blind=float(blind)), *(Metric(name) for name in others))
         return Judgement(metrics, aggregate, tuple(notes), optimism=optimism)
 
@@ -320,6 +319,14 @@ def _summed(parts: LabelParts, weights: NDArray[np.int64]) -> tuple[Floats, Floa
 
 def _mean(values: Floats) -> Floats:
     return values.mean(axis=1) if values.shape[1] else np.full(len(values), np.nan)
+
+
+def _of_random_order(having: NDArray[Any], known: NDArray[Any]) -> NDArray[np.float64]:
+    """The average precision of each label, in the mean over all orders of its inputs: that of scores which have nothing
+    to do with them. It is more than the share of inputs that have the label, where few do."""
+    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, known.max(initial=0) + 1))])[known]
+    others = _ratio(having - 1, known - 1)  # the share among the rest, where one that has it comes at a place
+    return _ratio(np.where(known > 1, others, 0.0) * (known - harmonic) + harmonic, known)
 
 
 def _ratio(part: Floats, whole: NDArray[Any]) -> Floats:

@@ -28,6 +28,7 @@ class Local(Executor):
         self._threads: list[threading.Thread] = []
         self._waiting: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._lock = threading.Lock()
+        self._closed = False
 
     @classmethod
     def open(cls, address: str | None) -> Local:
@@ -55,6 +56,8 @@ class Local(Executor):
 
         future: Future[Any] = Future()
         with self._lock:
+            if self._closed:
+                raise RuntimeError("This executor is closed.")
             if len(self._threads) < self.capacity:
                 # Those of a ThreadPoolExecutor are waited for when Python ends: Ctrl-C would last as long as a job.
                 self._threads.append(threading.Thread(target=self._work, daemon=True))
@@ -63,6 +66,8 @@ class Local(Executor):
         return future
 
     def close(self) -> None:
+        with self._lock:
+            self._closed = True
         with suppress(Empty):
             while (waiting := self._waiting.get_nowait()) is not None:
                 waiting[0].cancel()

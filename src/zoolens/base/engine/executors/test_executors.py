@@ -32,6 +32,14 @@ def test_a_function_that_is_not_there_is_said():
         Local().submit("zoolens.testing.executor_contract:absent", {}).result()
 
 
+def test_nothing_can_be_submitted_to_one_that_is_closed():
+    executor = Local()
+    executor.submit(ANSWER, {"do": "answer", "number": 1, "content": b""}).result()
+    executor.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        executor.submit(ANSWER, {})
+
+
 def test_another_version_is_refused():
     asked = {**task(ANSWER, {}), "version": "0.0.1"}
     told = perform(asked)["error"]

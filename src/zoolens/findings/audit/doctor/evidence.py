@@ -19,6 +19,7 @@ from zoolens.findings.audit.doctor.evidence_figures import (
     JudgedAnswers,
     RightAnswers,
     difference,
+    far_above_blind,
     gained,
     p_above_blind,
 )
@@ -156,11 +157,13 @@ class Contrast:
             helps = gained(other.metric, found.change) > 0
             return replace(found, p_metric=1.0, at_most=0.0) if self.other.one_answer and helps else found
         if base is None and isinstance(other, JudgedAnswers):
-            # Any answer is better than none; whether there is more to it, the scores of inputs say, or the distance
-            # from answers that have nothing to do with the inputs.
-            if other.scores is not None:
+            # Any answer is better than none; whether there is more to it, the distance from answers that have nothing
+            # to do with the inputs says. Scores of inputs are better than none too, where that is not known.
+            p_value = p_above_blind(other)
+            telling = other.metric.blind is None or far_above_blind(other)
+            if p_value is None and other.scores is not None and telling:
                 return Difference(other.value, p_inputs=sign_flip(other.scores)[0])
-            return Difference(other.value, p_metric=p_above_blind(other))
+            return Difference(other.value, p_metric=p_value)
         return Difference(-math.inf if other is None and base is not None else 0.0)
 
     @property

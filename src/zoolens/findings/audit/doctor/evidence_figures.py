@@ -49,6 +49,7 @@ RESAMPLING: Final = "paired resampling"
 SIGN_FLIPS: Final = "sign flips of scores"
 LEAST_GAIN: Final = 0.01  # of a metric whose noise is unknown: points of a share or correlation, else relative
 _ROUNDING: Final = 1e-9
+_FAR: Final = 0.1  # of the way from blind answers to the best, where no p-value can be had
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,22 @@ def p_above_blind(figure: JudgedAnswers) -> float | None:
     if found.p_value is None:
         return None
     return found.p_value if gained(metric, found.value) > 0 else 1.0
+
+
+def is_above_blind(figure: JudgedAnswers, alpha: float) -> bool:
+    """Whether a figure is better than that of answers which have nothing to do with the inputs: by more than noise, or
+    by far where noise is not known."""
+    p_value = p_above_blind(figure)
+    return far_above_blind(figure) if p_value is None else p_value < alpha
+
+
+def far_above_blind(figure: JudgedAnswers) -> bool:
+    """Whether a figure is better than the blind one by a tenth of what is possible."""
+    blind, metric = figure.metric.blind, figure.metric
+    if blind is None:
+        return False
+    room = abs(metric.best - blind) if math.isfinite(metric.best) else abs(blind)
+    return gained(metric, figure.value - blind) > _FAR * room
 
 
 def gained(metric: Metric, change: float) -> float:

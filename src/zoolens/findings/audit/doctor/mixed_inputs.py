@@ -44,10 +44,17 @@ def _both_ways(bench: VariantBench, variant: Variant) -> tuple[int, int]:
     """How many inputs are clearly better answered as declared, and how many with the variant."""
     contrast = bench.contrast(DECLARED, variant, Level.SELECTION)
     before, after = _scores(contrast.base), _scores(contrast.other)
-    if before is None or after is None:
+    if before is None or after is None or contrast.base.one_answer or contrast.other.one_answer:
         return 0, 0
     moved = after - before
-    return int(np.count_nonzero(moved <= -_CLEARLY)), int(np.count_nonzero(moved >= _CLEARLY))
+    lost, won = int(np.count_nonzero(moved <= -_CLEARLY)), int(np.count_nonzero(moved >= _CLEARLY))
+    # Two classes that are exchanged turn every answer round, whatever the data are.
+    return (0, 0) if lost + won == len(moved) and _has_two_classes(bench) else (lost, won)
+
+
+def _has_two_classes(bench: VariantBench) -> bool:
+    labels = bench.data[Level.SELECTION].labels()
+    return labels is not None and len(np.unique(labels)) <= 2
 
 
 def _scores(evidence: Evidence) -> NDArray[Any] | None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
 from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Status
-from zoolens.findings.audit.doctor.evidence import FEWEST, Evidence
-from zoolens.findings.audit.doctor.evidence_figures import JudgedAnswers
+from zoolens.findings.audit.doctor.evidence import ALPHA, FEWEST, Evidence
+from zoolens.findings.audit.doctor.evidence_figures import JudgedAnswers, is_above_blind
 from zoolens.findings.audit.doctor.figure_words import FigureWords
 from zoolens.findings.audit.doctor.search import found_nothing
 from zoolens.findings.audit.doctor.variants import Variant
@@ -44,11 +44,9 @@ def doubt_nothing(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> D
 
 
 def _may_be_blind(figure: JudgedAnswers) -> bool:
-    """Whether the interval of a figure reaches to that of answers which have nothing to do with the inputs."""
-    blind, interval = figure.metric.blind, figure.interval
-    if blind is None or interval is None:
-        return False
-    return interval.high >= blind if figure.metric.lower_is_better else interval.low <= blind
+    """Whether answers that have nothing to do with the inputs may have made this figure. An interval does not tell:
+    that of a share never reaches 0, which is the blind value of many metrics."""
+    return figure.metric.blind is not None and not is_above_blind(figure, ALPHA)
 
 
 def _undecided(diagnosis: Diagnosis, evidence: Evidence, noun: str) -> Diagnosis:

@@ -90,6 +90,14 @@ def test_labels_that_are_numbered_in_two_ways_leave_no_manifest_right():
     assert "of two kinds" in wrong.notes[0]
 
 
+def test_two_classes_that_are_exchanged_are_no_two_kinds():
+    """A weak model of two classes: what is wrong as declared is right the other way round."""
+    labels = RANDOM.integers(0, 2, 200)
+    answers = np.where(np.arange(200) % 20 < 13, labels, 1 - labels)
+    evidence = {DECLARED: classified(answers, labels), OFFSET: classified(1 - answers, labels)}
+    assert doubt_mixed(diagnosed(), bench(evidence, labels)).status is Status.RIGHT
+
+
 def test_variants_that_err_by_chance_are_no_two_kinds():
     """Two that are right on half of the images each differ on a quarter both ways."""
     right = RANDOM.random((2, 200)) < 0.5
@@ -127,6 +135,21 @@ def test_scores_that_have_nothing_to_do_with_the_labels_are_not_right():
     by_chance = of_labels(noise, scores > 0.5)
     assert by_chance.status is Status.UNDECIDED
     assert "not better by more than noise than that of answers that have nothing to do with" in by_chance.sentence
+
+
+def tagged(right, n):
+    """Sentences of one entity each, of which the first `right` are found: F1 of blind answers is 0."""
+    from zoolens.findings.audit.doctor.test_evidence_figures import evidence
+
+    return evidence([1] * right + [0] * (n - right))
+
+
+def test_a_figure_near_a_blind_value_of_nought_is_not_right():
+    """The interval of a share never reaches 0, so that it cannot tell."""
+    few = doubt_nothing(diagnosed(metric="f1"), bench({DECLARED: tagged(1, 60)}), DECLARED)
+    assert few.status is Status.UNDECIDED
+    many = doubt_nothing(diagnosed(metric="f1"), bench({DECLARED: tagged(40, 60)}), DECLARED)
+    assert many.status is Status.RIGHT
 
 
 def test_labels_that_all_images_have_decide_nothing():
