@@ -26,11 +26,14 @@ def command(name: str, env: str, address: str | None, node: str, lease: float, s
     It runs nothing by itself: jobs come through Ray, or from commands on this machine. `zoolens agents` lists all
     agents, and `zoolens eval --on each-kind` evaluates once on every kind of machine.
     """
+    from zoolens.base.engine.environments import parse_env
     from zoolens.base.store.store import open_store
     from zoolens.findings.tracing.roofline.peaks import stored_peaks
     from zoolens.inventory.fleet.agent import Agent
     from zoolens.inventory.fleet.agent_facts import describe_agent
 
+    if env:
+        parse_env(env)  # what cannot be read is said before a store is made
     if address:
         from zoolens.base.engine.executors.ray import node_at
 

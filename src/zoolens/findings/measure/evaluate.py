@@ -17,7 +17,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store, borrowed_store
-from zoolens.findings.measure.fanout import Evaluation, evaluate_elsewhere, needs_gpu
+from zoolens.findings.measure.fanout import Evaluation, counting, evaluate_elsewhere
 from zoolens.findings.measure.job_runner import carry_out_entries
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
 from zoolens.findings.measure.shards import predict_shards
@@ -146,8 +146,7 @@ def _placed(executor: Executor, entries: Sequence[Entry], plan: EvaluationPlan, 
     machines have. Otherwise a node finds out by itself whether it meets them."""
     wanted = plan.wanted
     if executor.each_kind:
-        about = {"gpu": needs_gpu(wanted), "environment": not wanted.environments}
-        kinds = places_by_kind(store, wanted.require, wanted.runtimes, **about)
+        kinds = places_by_kind(store, wanted.require, **counting(wanted))
         # A kind that nobody can reach keeps one of its machines, of which that is told.
         reached = [[place for place in alike if place.within_reach] or alike[:1] for alike in kinds.values()]
         for entry in entries:

@@ -64,10 +64,8 @@ class Evaluation:
         """What the machine that does it must be, for `_check_kind`."""
         if not self.places:
             return None
-        wanted = self.plan.wanted
-        about = {"gpu": needs_gpu(wanted), "environment": not wanted.environments}
-        kind = self.places[0].facts.kind_for(wanted.runtimes, **about)
-        return {"kind": kind, "runtimes": list(wanted.runtimes), "inside": self.inside, **about}
+        counts = counting(self.plan.wanted)
+        return {"kind": self.places[0].facts.kind_for(**counts), "inside": self.inside, "counts": counts}
 
     def may_know(self, run: Run) -> bool:
         """Whether a run may be one of its machine, so that the machine can go on from it."""
@@ -142,6 +140,15 @@ def needs_gpu(wanted: RunOptions) -> bool:
     return device_kind(wanted.options.device) == "cuda"
 
 
+def counting(wanted: RunOptions) -> dict[str, Any]:
+    """What of a machine counts for an evaluation, as arguments of `AgentFacts.kind_for`."""
+    return {
+        "runtimes": list(wanted.runtimes),
+        "gpu": needs_gpu(wanted),
+        "environment": not wanted.environments,  # of its agent, unless the user names another
+    }
+
+
 def evaluate_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Runs on the node: returns the outcomes of one evaluation as plain data, each with its run."""
     check_reachable(job["paths"])
@@ -161,9 +168,7 @@ def _check_kind(promised: Mapping[str, Any] | None) -> None:
     """Refuses a job whose machine is not what an agent said: a figure would stand for a machine that never made it."""
     if promised is None:
         return
-    found = kind_here(
-        promised["inside"], promised["runtimes"], gpu=promised["gpu"], environment=promised["environment"]
-    )
+    found = kind_here(promised["inside"], **promised["counts"])
     if found != promised["kind"]:
         raise Lost(
             f"{platform.node()} is of kind {found} for this evaluation, and its agent promised {promised['kind']}.",

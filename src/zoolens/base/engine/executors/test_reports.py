@@ -102,7 +102,11 @@ def test_steps_that_follow_quickly_share_a_message():
 
 
 def test_outside_of_a_job_nobody_is_told():
+    sent = []
+    with telling(sent.append):
+        pass
     teller()({"say": "Is anybody there?"})
+    assert sent == []
 
 
 class Older(Executor):
