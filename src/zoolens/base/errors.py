@@ -74,6 +74,11 @@ class AssetError(ZoolensError):
     """A model file that is absent, unreachable, altered or outside its folder."""
 
 
+class Lacking(AssetError):
+    """Files that a job needs are neither on its machine nor in the place through which files travel: whoever sent the
+    job may put them there and send it again."""
+
+
 class ModelError(ZoolensError):
     """A model that a runtime cannot open or run, or whose answers make no sense."""
 
@@ -103,6 +108,10 @@ class WorkerError(ZoolensError):
 
 class Lost(WorkerError):
     """The machine that was to run a job is gone, or is not what it was said to be: another one may do it."""
+
+
+class Cancelled(ZoolensError):
+    """A job that somebody cancelled, or for which a budget has no room. What was finished stays."""
 
 
 class WorkerTimeout(WorkerError):

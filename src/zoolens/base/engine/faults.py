@@ -12,10 +12,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base import errors
-from zoolens.base.errors import Circumstance, UnexpectedError, WorkerError, ZoolensError, first_line
+from zoolens.base.errors import (
+    Cancelled,
+    Circumstance,
+    GateFailed,
+    Lacking,
+    Lost,
+    StoreError,
+    UnexpectedError,
+    WorkerError,
+    ZoolensError,
+    first_line,
+)
 
 _LONGEST_SENTENCE: Final = 4000  # characters of a worker's error that are believed
 _LAST_LINES: Final = 3
+_NOT_OF_WORKERS: Final = (Cancelled, GateFailed, Lacking, Lost, StoreError)
 
 
 def describe(error: BaseException, doing: str) -> dict[str, Any]:
@@ -26,10 +38,13 @@ def describe(error: BaseException, doing: str) -> dict[str, Any]:
     return {"type": UnexpectedError.__name__, "message": _unexpected(error, doing), "hint": None}
 
 
-def rebuild(description: Mapping[str, Any]) -> ZoolensError:
-    """The error that `describe` described. A worker that was taken over may have written anything in its place."""
+def rebuild(description: Mapping[str, Any], *, of_worker: bool = False) -> ZoolensError:
+    """The error that `describe` described. A worker that was taken over may have written anything in its place:
+    `of_worker` leaves out what no worker can know, and what would end the work on other models."""
     kind = getattr(errors, str(description.get("type")), None)
     if not (isinstance(kind, type) and issubclass(kind, ZoolensError)):
+        kind = WorkerError
+    if of_worker and issubclass(kind, _NOT_OF_WORKERS):
         kind = WorkerError
     # Some kinds make their sentence themselves: here it is made already.
     error = kind.__new__(kind)

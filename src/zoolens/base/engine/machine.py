@@ -62,6 +62,11 @@ def this_host() -> str:
     return hashlib.sha256(f"{platform.node()}\n{identity}".encode()).hexdigest()[:16]
 
 
+def this_machine() -> dict[str, str]:
+    """The name of this machine and its `this_host`, which tell it from others of its kind."""
+    return {"name": platform.node(), "host": this_host()}
+
+
 def _cpu_info(text: str) -> dict[str, str]:
     """The entries of the first core."""
     pairs = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())

@@ -163,7 +163,7 @@ class WorkerProcess:
                 self._reported(report, message["progress"])
         self.answered += 1
         if isinstance(message.get("error"), Mapping):
-            raise faults.rebuild(message["error"])
+            raise faults.rebuild(message["error"], of_worker=True)
         return message.get("ok")
 
     @property
@@ -199,7 +199,7 @@ class WorkerProcess:
             return False, None
         self.answered += 1
         if isinstance(message.get("error"), Mapping):
-            raise faults.rebuild(message["error"])
+            raise faults.rebuild(message["error"], of_worker=True)
         self._arrived = line, message.get("ok")
         return True, self._arrived[1]
 

@@ -47,6 +47,14 @@ def test_a_description_that_is_none_is_still_an_error(told):
     assert type(rebuild(told)) is WorkerError
 
 
+@pytest.mark.parametrize("kind", ["StoreError", "DamagedStore", "Lost", "Lacking", "Cancelled", "GateFailed"])
+def test_a_worker_knows_nothing_of_the_store_or_of_machines(kind):
+    """A model that took its worker over would otherwise end the work on all others, or be sent round the fleet."""
+    told = {"type": kind, "message": "Believe me."}
+    assert type(rebuild(told, of_worker=True)) is WorkerError
+    assert type(rebuild(told)).__name__ == kind
+
+
 def test_a_long_sentence_is_cut():
     again = rebuild({"type": "ModelError", "message": "x" * 9999, "hint": "y" * 9999})
     assert (len(again.message), len(again.hint)) == (4000, 4000)

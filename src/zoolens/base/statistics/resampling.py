@@ -60,7 +60,7 @@ MOST_UNDEFINED: Final = 0.01
 # Satterthwaite's degrees of freedom are 2 to 3 for each effective input. Few inputs show too small a kurtosis, which
 # makes these too many: with 30 inputs and an AP of 0.97 they cover in 92.3 % of the cases, 1.5 in 93.5 %.
 _FREEDOM: Final = 1.5
-_WEIGHTS: Final = 1 << 21  # at once, 16 MB: fewer rows where there are more than 32,768 inputs
+_WEIGHTS: Final = 1 << 19  # at once, 4 MB: fewer rows where there are more than 8,192 inputs
 _ALL_SWAPS: Final = 10  # inputs up to which all swaps are tried
 _EQUAL: Final = 1e-12  # smaller differences are rounding of sums
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -34,8 +35,9 @@ class WrittenPart:
 class Bulk:
     """The parts of one store, in a folder or an object store."""
 
-    def __init__(self, place: BulkPlace) -> None:
-        self.place = place
+    def __init__(self, place: BulkPlace, require_place: Callable[[], object] = lambda: None) -> None:
+        """`require_place` raises a StoreError where the place is not the one that the store's files were put into."""
+        self.place, self._require_place = place, require_place
 
     def write(self, run_id: str, kind: str, part: int, table: pa.Table) -> WrittenPart:
         """One part, complete when this returns."""
@@ -82,6 +84,8 @@ class Bulk:
         try:
             content = self.place.get(part.name)
         except FileNotFoundError as error:
+            # Then nothing is lost.
+            self._require_place()
             raise DamagedFile(
                 f"The file of {part}, {part.address}, is missing.",
                 hint="Copy the bulk facts together with the database, or set ZOOLENS_BULK to where they are.",

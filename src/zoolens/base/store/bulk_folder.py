@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from zoolens.base.errors import StoreError
+from zoolens.base.store.bulk_place import MARKER
 
 
 class BulkFolder:
@@ -26,15 +28,18 @@ class BulkFolder:
         return str(self.root / name)
 
     def put(self, name: str, content: bytes | memoryview) -> None:
+        self.put_pieces(name, lambda: iter([content]))
+
+    def put_pieces(self, name: str, pieces: Callable[[], Iterator[bytes | memoryview]]) -> None:
         path = self.root / name
         try:
-            self._put(path, content)
+            self._put(path, pieces())
         except OSError as error:
             raise StoreError(
                 f"{path} cannot be written: {error.strerror or error}.", hint="Is there room on the disk?"
             ) from error
 
-    def _put(self, path: Path, content: bytes | memoryview) -> None:
+    def _put(self, path: Path, pieces: Iterator[bytes | memoryview]) -> None:
         # One name may be written twice at once, or again after a kill: by a copy of another store.
         temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
         fresh = not path.parent.exists()
@@ -42,7 +47,8 @@ class BulkFolder:
         try:
             # Written beside its place and renamed: readers see the whole file or none, also after a crash.
             with temporary.open("xb") as file:
-                file.write(content)
+                for piece in pieces:
+                    file.write(piece)
                 file.flush()
                 # Before its row is committed: after a power failure no row may name a file that is not there.
                 os.fsync(file.fileno())
@@ -62,6 +68,19 @@ class BulkFolder:
     def open(self, name: str) -> IO[bytes]:
         return (self.root / name).open("rb")
 
+    def pieces(self, name: str, length: int) -> Iterator[bytes]:
+        with self.open(name) as file:
+            while piece := file.read(length):
+                yield piece
+
+    def size(self, name: str) -> int | None:
+        try:
+            return (self.root / name).stat().st_size
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"{self.root / name} cannot be looked at: {error.strerror or error}.") from error
+
     def has(self, name: str) -> bool:
         return (self.root / name).exists()
 
@@ -80,7 +99,7 @@ class BulkFolder:
             with suppress(OSError):
                 if limit is None or path.stat().st_mtime <= limit:
                     found.append(path.relative_to(self.root).as_posix())
-        return found
+        return [name for name in found if not name.startswith(MARKER)]
 
 
 def _sync_folder(folder: Path) -> None:

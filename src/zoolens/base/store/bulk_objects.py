@@ -10,12 +10,13 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from zoolens.base.errors import MissingDependency, StoreError
+from zoolens.base.store.bulk_place import MARKER
 from zoolens.base.store.retry import Unavailable, with_patience
 
 if TYPE_CHECKING:
@@ -84,6 +85,21 @@ class BulkObjects:
         # The name is ours alone, so that a second try writes the same bytes once more.
         self._try(write)
 
+    def put_pieces(self, name: str, pieces: Callable[[], Iterator[bytes]]) -> None:
+        """pyarrow sends parts of ten megabytes, which become an object when the stream is closed. It cannot be told to
+        give up: closed after an error of `pieces`, the stream makes an object of what was sent, which is removed."""
+
+        def write() -> None:
+            with self._files.open_output_stream(f"{self.root}/{name}") as stream:
+                for piece in pieces():
+                    stream.write(piece)
+
+        try:
+            self._try(write)
+        except BaseException:
+            self.remove(name)
+            raise
+
     def get(self, name: str) -> bytes:
         def read() -> bytes:
             with self._files.open_input_stream(f"{self.root}/{name}") as stream:
@@ -99,6 +115,18 @@ class BulkObjects:
     def open(self, name: str) -> IO[bytes]:
         # pyarrow's files have the methods of Python's, but not their class.
         return cast("IO[bytes]", self._try(lambda: self._files.open_input_file(f"{self.root}/{name}")))
+
+    def pieces(self, name: str, length: int) -> Iterator[bytes]:
+        place = 0
+        with self.open(name) as file:
+            # By position, so that a request can be tried again.
+            while piece := self._try(partial(cast("Any", file).read_at, length, place)):
+                place += len(piece)
+                yield piece
+
+    def size(self, name: str) -> int | None:
+        info = self._info(f"{self.root}/{name}")
+        return int(info.size) if info.is_file else None
 
     def has(self, name: str) -> bool:
         return bool(self._info(f"{self.root}/{name}").is_file)
@@ -126,7 +154,7 @@ class BulkObjects:
         names = sorted(info.path.removeprefix(f"{self.root}/") for info in found)
         if older_than is not None:
             self._remove_clocks(names)
-        return [name for name in names if not name.startswith(_CLOCK)]
+        return [name for name in names if not name.startswith((_CLOCK, MARKER))]
 
     def _remove_clocks(self, names: Sequence[str]) -> None:
         """A process that was killed while it asked for the time left its object; no part is ever named so."""
@@ -209,8 +237,12 @@ def _connected(root: str, options: Mapping[str, str]) -> FileSystem:
         chosen.setdefault("scheme", scheme or "https")
     try:
         # One try: `with_patience` repeats it, and says so. Delayed open: a small object is one PUT, not three requests.
+        # Not in the background: parts of a file that is read faster than it is sent would fill the memory.
         return S3FileSystem(
-            **chosen, allow_delayed_open=True, retry_strategy=AwsStandardS3RetryStrategy(max_attempts=1)
+            **chosen,
+            allow_delayed_open=True,
+            background_writes=False,
+            retry_strategy=AwsStandardS3RetryStrategy(max_attempts=1),
         )
     except (OSError, ValueError, TypeError) as error:
         raise StoreError(f"The object store {SCHEME}://{root} cannot be reached: its options are wrong.") from error

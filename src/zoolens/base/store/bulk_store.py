@@ -13,6 +13,14 @@ from zoolens.base.errors import StoreError, UnknownName
 from zoolens.base.store import commands, part_rows, schema
 from zoolens.base.store.bulk import Bulk
 from zoolens.base.store.bulk_folder import BulkFolder
+from zoolens.base.store.bulk_record import (
+    RecordedPlace,
+    elsewhere,
+    record_place,
+    recorded_place,
+    refuse_moved,
+    required_place,
+)
 from zoolens.base.store.database import Database
 from zoolens.base.store.queries import in_chunks
 from zoolens.base.store.records import Part
@@ -42,10 +50,12 @@ class BulkStore(Database):
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         try:
-            self.bulk = Bulk(target.bulk_place(self.id, self._patience))
+            self.bulk = Bulk(target.bulk_place(self.id, self._patience), self._refuse_other_place)
         except BaseException:
             self.close()
             raise
+        self.records_place = target.path is None  # files beside an SQLite file are moved with it
+        self._recorded: RecordedPlace | None = None
         self.local_dir = target.local_dir(self.id)  # for files that are no facts, such as journals
 
     @property
@@ -55,17 +65,36 @@ class BulkStore(Database):
             raise StoreError(f"The store {self.name} keeps its bulk facts in {self.bulk.place.name}, not in a folder.")
         return self.bulk.place.root
 
+    def require_place(self) -> None:
+        """Refuse to write bulk facts where nobody would look for them (`bulk_record`). The first writer decides."""
+        if self.records_place and self._recorded is None:
+            self._recorded = required_place(self, self.bulk.place)
+
+    def _refuse_other_place(self) -> None:
+        """For readers, who record nothing."""
+        known = self.read(recorded_place) if self.records_place else None
+        if known is not None and not self.bulk.place.has(known.marker):
+            raise elsewhere(self.name, self.bulk.place, known)
+
+    def record_place(self) -> None:
+        """Records that the bulk facts lie where this store looks for them: somebody has moved them."""
+        if self.records_place:
+            self._recorded = record_place(self, self.bulk.place, instead=True)
+
     def add_part(self, run_id: str, kind: str, part: int, table: pa.Table) -> bool:
         """Store one part of a run's bulk facts. A part that is there already stays as it is, and False is returned:
         who cuts parts by time must then look at `parts` again, since the stored one may have other rows."""
         if self.read(lambda connection: part_rows.part_name(connection, run_id, kind, part)) is not None:
             return False
         self.read(lambda connection: require_run(connection, run_id))
+        self.require_place()
         # The file first, then its row: a crash in between leaves a file that `sweep` removes, never a row without a
         # file.
         written = self.bulk.write(run_id, kind, part, table)
 
         def register(connection: Connection) -> str | None:
+            if self._recorded is not None:
+                refuse_moved(connection, self._recorded, self.name)
             name = commands.register_part(connection, run_id, kind, part, written)
             # From here `sweep` waits for us; before, a process asleep for an hour may have lost its file to it.
             if not self.bulk.has(written.name):

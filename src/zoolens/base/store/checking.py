@@ -13,9 +13,11 @@ from sqlalchemy.exc import DBAPIError
 from zoolens.base.errors import DamagedStore
 from zoolens.base.store import queries, schema
 from zoolens.base.store.checksums import CHECKED, DamagedRow, check_row
+from zoolens.base.store.figures import stale_figures
+from zoolens.base.store.queries import in_chunks
 from zoolens.base.store.records import Part, RunKey
 from zoolens.base.store.retry import is_transient, reason
-from zoolens.base.store.store import Store
+from zoolens.base.store.store import RUNS_AT_ONCE, Store
 
 MOST: Final = 1_000  # damages that are told; who has more restores a backup
 Say = Callable[[str, int], None]  # a table's name, how many of its rows were looked at
@@ -43,6 +45,7 @@ def check_store(store: Store, say: Say | None = None) -> Checked:
         if say is not None:
             say(name, count)
     damage += store.read(lambda connection: list(_missing_facts(connection)))
+    damage += _wrong_figures(store)
     damage += store.read(lambda connection: list(_wrong_keys(connection)))
     for part in _all_parts(store, damage):
         files += 1
@@ -107,6 +110,22 @@ def _missing_facts(connection: Connection) -> Iterator[str]:
     except DBAPIError as error:
         _raise_passing(error)
         yield f"The rows of stages and runs cannot be compared: {reason(error)}."
+
+
+def _wrong_figures(store: Store) -> list[str]:
+    """Runs whose figures are not those of their observations."""
+    damage: list[str] = []
+    try:
+        ids = store.read(lambda connection: connection.execute(select(schema.runs.c.id)).scalars().all())
+        for some in in_chunks(ids, RUNS_AT_ONCE):
+            # At once: a stage that is finished between the two looks is no damage.
+            wrong = store.read_at_once(lambda connection, some=some: stale_figures(connection, some))  # type: ignore[misc]
+            damage += [f"The figures of run {run} are not those of its observations." for run in wrong]
+            if len(damage) >= MOST:
+                break
+    except DamagedStore as error:
+        damage.append(error.message)
+    return damage
 
 
 def _wrong_keys(connection: Connection) -> Iterator[str]:

@@ -10,8 +10,9 @@ its default value, and counts only where it has another value: so all rows that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any, Final
 from zlib import crc32
 
@@ -33,9 +34,10 @@ CHECKED: Final[Mapping[str, tuple[str, ...]]] = {
     "studies": ("name", "frameworks", "details", "removed", "created"),
     "trials": ("study", "name", "hyperparameters", "notes", "details", "sides", "created"),
     "trial_sides": ("trial", "place", "framework", "run_id", "error"),
+    "figures": ("run_id", "text"),
 }
 ADDED: Final[Mapping[str, Mapping[str, Any]]] = {"runs": {"kind": "evaluation"}}
-_FIGURE_SHIFT: Final = 32
+FIGURE_SHIFT: Final = 32
 
 
 class DamagedRow(Exception):
@@ -51,7 +53,7 @@ def checksum(table: str, row: Mapping[str, Any]) -> int:
     if table != "observations":
         return rest
     figure = figure_checksum(row[name] for name in FIGURE)
-    return figure << _FIGURE_SHIFT | rest
+    return figure << FIGURE_SHIFT | rest
 
 
 def figure_checksum(values: Iterable[Any]) -> int:
@@ -63,13 +65,35 @@ def check_row(table: str, row: Any) -> None:
     """Raises `DamagedRow` unless the row, read with all its columns and JSON as text, bears its checksum."""
     values = row._mapping
     if values[COLUMN] != checksum(table, values):
-        raise DamagedRow(f"a row of {table} ({_identified(table, values)}) does not match its checksum")
+        raise damaged_row(table, values)
 
 
-def check_figure(row: Any, values: Iterable[Any]) -> None:
-    """Raises `DamagedRow` unless the columns of FIGURE, given as `values`, bear their part of the checksum."""
-    if row.checksum is None or row.checksum >> _FIGURE_SHIFT != figure_checksum(values):
-        raise DamagedRow(f"a row of observations ({row.metric} of run {row.run_id}) does not match its checksum")
+def damaged_row(table: str, values: Mapping[str, Any]) -> DamagedRow:
+    return DamagedRow(f"a row of {table} ({_identified(table, values)}) does not match its checksum")
+
+
+def checked_rows(table: str, result: Any) -> Iterator[Any]:
+    """Yields the rows of a result; raises `DamagedRow` as `check_row` does. Where each column stands is looked up once,
+    which makes it three times as quick: a list of runs asks a million times."""
+    keys = list(result.keys())
+
+    def places(names: Iterable[str]) -> list[int]:
+        return [keys.index(name) for name in names]
+
+    values, written = itemgetter(*places(CHECKED[table])), keys.index(COLUMN)
+    figure = itemgetter(*places(FIGURE)) if table == "observations" else None
+    added = [(keys.index(name), name, plain) for name, plain in ADDED.get(table, {}).items()]
+    for row in result:
+        text = "\x1f".join(map(_text, values(row)))
+        for place, name, plain in added:
+            if row[place] != plain:
+                text += f"\x1f{_text(f'{name}={row[place]}')}"
+        made = crc32(text.encode())
+        if figure is not None:
+            made |= figure_checksum(figure(row)) << FIGURE_SHIFT
+        if row[written] != made:
+            raise damaged_row(table, row._mapping)
+        yield row
 
 
 def _identified(table: str, row: Mapping[str, Any]) -> str:

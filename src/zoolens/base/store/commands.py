@@ -16,6 +16,7 @@ from zoolens.base.errors import UnknownName
 from zoolens.base.store import schema
 from zoolens.base.store.bulk import WrittenPart
 from zoolens.base.store.checksums import COLUMN, checksum
+from zoolens.base.store.figures import keep_figures
 from zoolens.base.store.part_rows import part_name
 from zoolens.base.store.queries import has_id, load_rows, load_runs, next_attempt
 from zoolens.base.store.records import (
@@ -145,6 +146,7 @@ def set_stage(
         connection.execute(update(table).where(*same).values(**row))
     else:
         add_rows(connection, table, [row])
+    keep_figures(connection, [run_id])
     note_change(connection, run_id)
 
 
@@ -170,6 +172,7 @@ def _observation_row(run_id: str, stage: str, observation: Observation, created:
 
 def register_part(connection: Connection, run_id: str, kind: str, part: int, written: WrittenPart) -> str | None:
     """The name of the file that is registered for a part: this one, or that of a process that was faster."""
+    lock_run(connection, run_id)  # whoever merges runs has compared their parts, and adds its own
     facts = {"name": written.name, "sha256": written.sha256, "rows": written.rows, "bytes": written.bytes}
     add_rows(connection, schema.parts, [{"run_id": run_id, "kind": kind, "part": part, **facts, "created": now()}])
     note_change(connection, run_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -18,10 +19,11 @@ from sqlalchemy import Connection, Table, select
 from zoolens.base.errors import DamagedFile, StoreError
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.store import schema
+from zoolens.base.store.bulk_record import missing_files
 from zoolens.base.store.bulk_store import ORPHAN_AGE
 from zoolens.base.store.checksums import COLUMN
 from zoolens.base.store.queries import in_chunks, load_rows
-from zoolens.base.store.recent import recent_runs, remember_older_runs
+from zoolens.base.store.recent import adopt_evaluations, counted_evaluations, recent_runs, remember_older_runs
 from zoolens.base.store.records import Part
 from zoolens.base.store.row_copies import Row, insert_rows, without
 from zoolens.base.store.run_merge import (
@@ -32,6 +34,7 @@ from zoolens.base.store.run_merge import (
     has_everything,
     load_facts,
     lost_observations,
+    with_adopted_order,
 )
 from zoolens.base.store.store import Store
 from zoolens.base.store.study_merge import (
@@ -84,11 +87,15 @@ def copy_store(source: Store, target: Store, *, progress: Progress | None = None
             target._write(partial(insert_rows, table=table, rows=rows))
     # A copy of a database has its id and its rows, but perhaps not its files.
     present = frozenset(target.bulk.place.names()) if source.id == target.id else None
+    count = source.read(counted_evaluations)
+    adopted = target._write(lambda connection: adopt_evaluations(connection, source.id, count))
     watch.begin(f"copy to {target.name}", "runs", len(ordered), "runs")
     for some in in_chunks(ordered, RUNS_AT_ONCE):
-        _RunBatch(source, target, copied, present).copy(some)
+        _RunBatch(source, target, copied, present, adopted).copy(some)
         watch.advance(len(some))
     watch.end()
+    if present is not None and target.records_place:
+        _move_place(source, target, copied)
     _copy_studies(source, target, copied)
     _copy_trials(source, target, copied, frozenset(ordered) - copied.refused_runs)
     recent = source.read(recent_runs)
@@ -113,12 +120,16 @@ def _in_batches(store: Store, table: Table) -> Iterator[list[dict[str, object]]]
 class _RunBatch:
     """Some runs, which become visible in the target together."""
 
-    def __init__(self, source: Store, target: Store, copied: Copied, present: frozenset[str] | None) -> None:
+    def __init__(
+        self, source: Store, target: Store, copied: Copied, present: frozenset[str] | None, adopted: int
+    ) -> None:
         self._source, self._target, self._copied, self._present = source, target, copied, present
+        self._adopted = adopted  # `adopt_evaluations`
 
     def copy(self, ids: Sequence[str]) -> None:
-        theirs = self._source.read(lambda connection: load_facts(connection, ids))
-        ours = self._target.read(lambda connection: load_facts(connection, ids))
+        theirs = self._source.read_at_once(lambda connection: load_facts(connection, ids))
+        theirs = {run_id: with_adopted_order(facts, self._adopted) for run_id, facts in theirs.items()}
+        ours = self._target.read_at_once(lambda connection: load_facts(connection, ids))
         begun = time.monotonic()
         sound = [facts for facts in theirs.values() if self._is_sound(facts, ours.get(facts.id))]
 
@@ -187,6 +198,8 @@ class _RunBatch:
     def _copy_file(self, row: Row) -> None:
         part = _part(self._source, row)
         self._target.bulk.address(part.name)
+        if self._present is None:
+            self._target.require_place()
         self._target.bulk.place.put(part.name, self._source.bulk.content(part))
         self._copied.files_added += 1
 
@@ -195,6 +208,33 @@ class _RunBatch:
             for row in facts.parts.values():
                 if not self._target.bulk.has(str(row["name"])):
                     self._copy_file(row)
+
+
+def _move_place(source: Store, target: Store, copied: Copied) -> None:
+    """The copy of a database, or the same one, with its files in another place: this place is recorded once every file
+    is there."""
+    lost = _copy_late_files(source, target, copied)
+    if lost:
+        copied.refused.append(
+            f"The place of bulk facts was not recorded: {len(lost):,} files are not in {target.bulk.place.name}, such "
+            f"as {lost[0]}."
+        )
+        return
+    target.record_place()
+    # From now on nobody registers a file in the old place.
+    _copy_late_files(source, target, copied)
+
+
+def _copy_late_files(source: Store, target: Store, copied: Copied) -> list[str]:
+    """Copies files that were registered since their runs were copied; names of those that are still missing."""
+    for some in in_chunks(missing_files(target, target.bulk.place), RUNS_AT_ONCE):
+        named = schema.parts.c.name.in_(some)
+        for row in target.read(lambda connection, named=named: load_rows(connection, schema.parts, named)):  # type: ignore[misc]
+            part = _part(source, row)
+            with suppress(DamagedFile):
+                target.bulk.place.put(part.name, source.bulk.content(part))
+                copied.files_added += 1
+    return missing_files(target, target.bulk.place)
 
 
 def _foreign_file(facts: RunFacts) -> str | None:

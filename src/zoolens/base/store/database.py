@@ -28,6 +28,7 @@ class Database:
         self.name = target.name
         self._patience = patience()
         self._engine = make_engine(target, self._patience)
+        self._must_exist = target.must_exist and target.path is None
         try:
             # The database carries its id, wherever it lies.
             self.id = self._make_ready()
@@ -44,7 +45,7 @@ class Database:
 
     def _make_ready(self) -> str:
         patience = min(self._patience, OPENING_PATIENCE)
-        return with_patience(lambda: make_ready(self._engine, self.name), self.name, patience)
+        return with_patience(lambda: make_ready(self._engine, self.name, self._must_exist), self.name, patience)
 
     @property
     def engine(self) -> Engine:
@@ -80,6 +81,23 @@ class Database:
                 # Afterwards: whoever migrates the store may do so while we read.
                 refuse_other_schema(connection, self.name)
                 return result
+
+        return self._with(once)
+
+    def read_at_once(self, action: Callable[[Connection], T]) -> T:
+        """Does what `read` does, for several queries whose answers are held against each other: all of them see the
+        store at one moment. In PostgreSQL each would otherwise see what others have written since the one before."""
+        if self._engine.dialect.name == "sqlite":
+            # A transaction of SQLite is like that anyhow.
+            return self.read(action)
+
+        def once() -> T:
+            with self._engine.execution_options(isolation_level="REPEATABLE READ").begin() as connection:
+                result = action(connection)
+            # In a transaction of its own: that one would not see that somebody has migrated the store meanwhile.
+            with self._engine.begin() as connection:
+                refuse_other_schema(connection, self.name)
+            return result
 
         return self._with(once)
 

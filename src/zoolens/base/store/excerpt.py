@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Table, insert, select
 from sqlalchemy.sql.elements import ColumnElement
 
 from zoolens.base.store import schema
+from zoolens.base.store.figures import keep_figures
 from zoolens.base.store.queries import in_chunks, load_rows
 from zoolens.base.store.records import Run
 from zoolens.base.store.row_copies import insert_rows
@@ -96,6 +97,7 @@ def _copy_runs(store: Store, target: Store, ids: Sequence[str], wanted: Collecti
     counted = [{**row, "facts": counts[row["run_id"], row["stage"]]} for row in stages]
     _insert(target, schema.stages, counted)
     _insert(target, schema.observations, facts)
+    target._write(lambda connection: keep_figures(connection, ids))
     _copy_parts(store, target, rows(schema.parts, schema.parts.c.run_id.in_(ids)))
     changes = [{"run_id": row["id"]} for row in sorted(runs, key=lambda row: int(row["seq"]))]
     target._write(lambda connection: connection.execute(insert(schema.changes), changes))

@@ -50,7 +50,7 @@ def _activity(columns: RunColumns, kinds: tuple[RunKind, ...], spans: int) -> Ac
     chosen = np.flatnonzero(matching(columns, RunsWanted(kinds=kinds)))
     if not len(chosen):
         return Activity({})
-    order = chosen[np.lexsort((chosen, columns.created[chosen], columns.model[chosen]))]
+    order = chosen[np.lexsort((chosen, columns.model[chosen]))]
     codes, starts = np.unique(columns.model[order], return_index=True)
     times = columns.created[order]
     since, until = times.min(), times.max()
@@ -59,7 +59,7 @@ def _activity(columns: RunColumns, kinds: tuple[RunKind, ...], spans: int) -> Ac
     counted = np.zeros((len(columns.models), spans), np.int64)
     np.add.at(counted, (columns.model[order], span), 1)
     failed = columns.state[order] == STATES.index(RunState.FAILED)
-    of_name: dict[str, list[ModelActivity]] = {}
+    of_name: dict[str, dict[int, ModelActivity]] = {}  # by the place of the last run
     ends = [*starts.tolist(), len(order)][1:]
     for code, start, end in zip(codes.tolist(), starts.tolist(), ends, strict=True):
         model = columns.models[code]
@@ -80,14 +80,14 @@ def _activity(columns: RunColumns, kinds: tuple[RunKind, ...], spans: int) -> Ac
             recent=tuple(counted[code].tolist()),
         )
         for name in model.names:
-            of_name.setdefault(name, []).append(activity)
-    together = {name: _together(activities) for name, activities in of_name.items()}
+            of_name.setdefault(name, {})[last] = activity
+    together = {name: _together([found[last] for last in sorted(found)]) for name, found in of_name.items()}
     return Activity(together, datetime_of(since), datetime_of(until))
 
 
 def _together(activities: Sequence[ModelActivity]) -> ModelActivity:
-    """The activity of several contents that go by one name."""
-    last = max(activities, key=lambda activity: activity.last_time)
+    """The activity of several contents that go by one name, the one that was run last behind the others."""
+    last = activities[-1]
     if len(activities) == 1:
         return last
     return replace(

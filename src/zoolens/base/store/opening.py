@@ -25,12 +25,15 @@ _LOCK_WAIT: Final = "5s"
 _MIGRATION_LOCK: Final = 0x7A6F6F6C656E73  # "zoolens": the key of PostgreSQL's advisory lock
 
 
-def make_ready(engine: Engine, name: str) -> str:
-    """Migrate the store if it needs it, and return its id. A store that is current is only read."""
+def make_ready(engine: Engine, name: str, must_exist: bool = False) -> str:
+    """Migrate the store if it needs it, and return its id. A store that is current is only read. `must_exist`: an empty
+    database is refused and left empty."""
     with engine.connect() as connection:
         version = _version(connection, name)
         if version == HEAD:
             return _store_id(connection)
+        if version is None and must_exist:
+            raise StoreError(f"There is no zoolens store in {name}.", hint="Check the name of the database.")
     if engine.dialect.name == "sqlite":
         _use_write_ahead_log(engine)
     with engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"}).begin() as connection:

@@ -17,6 +17,11 @@ def part_name(connection: Connection, run_id: str, kind: str, part: int) -> str 
     return connection.execute(select(parts.c.name).where(*same)).scalar()
 
 
+def any_name(connection: Connection) -> str | None:
+    """One of the files that are registered; None: there is none."""
+    return connection.execute(select(parts.c.name).order_by(parts.c.run_id).limit(1)).scalar()
+
+
 def unregistered(connection: Connection, names: Collection[str]) -> list[str]:
     """Those of the names of files that no part has."""
     known: set[str] = set()

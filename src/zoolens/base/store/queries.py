@@ -15,7 +15,7 @@ from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, cast
 from sqlalchemy.engine import Row
 from sqlalchemy.sql.elements import ColumnElement
 
-from zoolens.base.store.checksums import DamagedRow, check_row
+from zoolens.base.store.checksums import DamagedRow, checked_rows
 from zoolens.base.store.json_columns import JsonText
 from zoolens.base.store.records import (
     DONE,
@@ -60,16 +60,15 @@ def load_runs(
     *where: ColumnElement[bool],
     limit: int | None = None,
     offset: int = 0,
-    stages: bool = True,
+    stages: bool | Collection[str] = True,
 ) -> list[Run]:
-    """Returns the runs that meet all conditions, newest first. Without `stages` those are left empty."""
+    """Returns the runs that meet all conditions, newest first. `stages`: which of them are told of each run."""
     query = everything(runs).where(*where).order_by(runs.c.seq.desc()).limit(limit)
     if offset:
         query = query.offset(offset)
-    rows = connection.execute(query).all()
-    for row in rows:
-        check_row(runs.name, row)
-    states = _stage_words(connection, [row.id for row in rows]) if stages else {}
+    rows = list(checked_rows(runs.name, connection.execute(query)))
+    names = None if isinstance(stages, bool) else stages
+    states = _stage_words(connection, [row.id for row in rows], names) if stages else {}
     subjects = _Subjects(connection, rows)
     found = [subjects.run(row, states.get(row.id, {})) for row in rows]
     return with_unique_datasets(connection, found)
@@ -134,6 +133,14 @@ def shared_names(connection: Connection) -> list[str]:
     return [str(row.name) for row in connection.execute(query)]
 
 
+def dataset_names(connection: Connection) -> dict[str, str]:
+    """Returns what each dataset is called, by fingerprint: name#fingerprint where several share the name."""
+    shared = set(shared_names(connection))
+    rows = load_rows(connection, datasets)
+    named = [DatasetRecord(row["fingerprint"], row["name"], row["size"]) for row in rows]
+    return {one.fingerprint: full_name(one) if one.name in shared else one.name for one in named}
+
+
 def full_name(dataset: DatasetRecord) -> str:
     return f"{dataset.name}#{dataset.fingerprint[:_SHOWN]}"
 
@@ -141,10 +148,8 @@ def full_name(dataset: DatasetRecord) -> str:
 def load_rows(connection: Connection, table: Table, *where: ColumnElement[bool], lock: bool = False) -> list[_Values]:
     """Rows of any table, each found to bear its checksum; JSON is given as text. `lock`: until the transaction ends."""
     query = everything(table).where(*where)
-    rows = connection.execute(query.with_for_update(key_share=True) if lock else query).all()
-    for row in rows:
-        check_row(table.name, row)
-    return [dict(row._mapping) for row in rows]
+    result = connection.execute(query.with_for_update(key_share=True) if lock else query)
+    return [row._asdict() for row in checked_rows(table.name, result)]
 
 
 @cache
@@ -180,15 +185,15 @@ class _Subjects:
             resolved=JsonText(row.resolved),
             stages=stages,
             kind=RunKind(row.kind),
+            number=int(row.seq),
         )
 
 
 def _by_fingerprint(connection: Connection, table: Table, wanted: Collection[str]) -> dict[str, Row[Any]]:
-    by_fingerprint = {}
+    by_fingerprint: dict[str, Row[Any]] = {}
     for chunk in in_chunks(wanted):
-        for row in connection.execute(everything(table).where(table.c.fingerprint.in_(chunk))):
-            check_row(table.name, row)
-            by_fingerprint[row.fingerprint] = row
+        result = connection.execute(everything(table).where(table.c.fingerprint.in_(chunk)))
+        by_fingerprint |= {row.fingerprint: row for row in checked_rows(table.name, result)}
     if len(by_fingerprint) < len(wanted):
         raise DamagedRow(
             f"{len(wanted) - len(by_fingerprint)} of {len(wanted)} {table.name} that runs refer to are missing"
@@ -240,20 +245,24 @@ def load_stages(connection: Connection, run_ids: Collection[str]) -> dict[str, d
     return by_run
 
 
-def _stage_words(connection: Connection, run_ids: Collection[str]) -> dict[str, dict[str, str]]:
-    """The stages of runs in words, which take a tenth of the memory of `StageState`."""
+def _stage_words(
+    connection: Connection, run_ids: Collection[str], names: Collection[str] | None
+) -> dict[str, dict[str, str]]:
+    """The stages (None: all) of runs in words, which take a tenth of the memory of `StageState`."""
     by_run: dict[str, dict[str, str]] = {}
-    for row in _stage_rows(connection, run_ids):
+    for row in _stage_rows(connection, run_ids, names):
         by_run.setdefault(row.run_id, {})[intern(row.stage)] = stage_words(row.state == DONE, row.error)
     return by_run
 
 
-def _stage_rows(connection: Connection, run_ids: Collection[str]) -> Iterator[Row[Any]]:
+def _stage_rows(
+    connection: Connection, run_ids: Collection[str], names: Collection[str] | None = None
+) -> Iterator[Row[Any]]:
     for chunk in in_chunks(run_ids):
         query = everything(stages).where(stages.c.run_id.in_(chunk)).order_by(stages.c.updated, stages.c.stage)
-        for row in connection.execute(query):
-            check_row(stages.name, row)
-            yield row
+        if names is not None:
+            query = query.where(stages.c.stage.in_(names))
+        yield from checked_rows(stages.name, connection.execute(query))
 
 
 def load_observations(
@@ -319,9 +328,8 @@ def _observation_rows(
         query = query.where(observations.c.scope == scope)
     chunks: Iterable[list[str] | None] = [None] if run_ids is None else in_chunks(run_ids)
     for chunk in chunks:
-        for row in connection.execute(query if chunk is None else query.where(observations.c.run_id.in_(chunk))):
-            check_row(observations.name, row)
-            yield row
+        chosen = query if chunk is None else query.where(observations.c.run_id.in_(chunk))
+        yield from checked_rows(observations.name, connection.execute(chosen))
 
 
 def observation_table(connection: Connection, run_ids: Collection[str] | None) -> pa.Table:

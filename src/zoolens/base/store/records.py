@@ -17,6 +17,7 @@ DONE: Final = "done"  # a stage that came to its end
 _FAILED: Final = "failed: "  # before the reason why a stage did not
 FAILED: Final = "failed"
 EVALUATED: Final = "evaluated"  # in run.resolved
+EVALUATED_ORDER: Final = "evaluated_order"  # in run.resolved: how many evaluations the store had met by then
 WITH_NETWORK: Final = "with_network"  # in the details of a timing of a model behind a server: what it includes
 ROUND_TRIPS: Final = {  # what timings are called where a server answered
     **{f"latency_{name}": f"roundtrip_{name}" for name in ("p50", "p90", "p95", "p99")},
@@ -24,6 +25,10 @@ ROUND_TRIPS: Final = {  # what timings are called where a server answered
 }
 GUESSED: Final = "guessed"  # in run.resolved: what its accuracy rests on that nobody has checked; also in the details
 # of each of its figures that rests on it, as they are read (`findings.measure.class_order.judged_right`)
+MACHINE: Final = "machine"  # in the details of a timing: name and host (a digest) of the machine that measured it
+MACHINES: Final = "machines"  # in run.resolved: the same of every machine that had the model open
+OTHERS: Final = "others"  # in the details of a timing: the share of the cores that other work kept busy meanwhile
+BUSY: Final = 0.25  # of that share, from which on a timing tells of the other work as much as of the machine
 DISTURBED: Final = "disturbed"  # in the details of a timing called clean that is the raw one for want of clean samples
 
 
@@ -118,6 +123,13 @@ def is_disturbed(observation: Observation) -> bool:
     return clean and (bool(observation.details.get(DISTURBED)) or note.startswith("fewer than 20 undisturbed"))
 
 
+def is_beside_work(observation: Observation) -> bool:
+    """Whether a timing says nothing of its machine, since others used it meanwhile: its clean figures are the raw ones,
+    or the cores were busy beside it, which samples that did not wait for one do not tell."""
+    others = observation.details.get(OTHERS)
+    return is_disturbed(observation) or (isinstance(others, int | float) and others >= BUSY)
+
+
 def unavailable(metric: str, reason: str, scope: str = "", unit: str = "") -> Observation:
     """A figure that could not be had, and why."""
     return Observation(
@@ -182,6 +194,12 @@ class RunKey:
         return fingerprint([self.model, self.dataset, self.stack, self.attempt])[:16]
 
 
+def joined_machines(*resolved: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The machines that several `resolved` of one run name, each once."""
+    every = [dict(machine) for one in resolved for machine in one.get(MACHINES) or ()]
+    return list({machine.get("host"): machine for machine in every}.values())
+
+
 @dataclass(frozen=True, repr=False)
 class Run:
     """Printed, it is one line; its records hold whole manifests and environments."""
@@ -195,6 +213,7 @@ class Run:
     resolved: Mapping[str, Any]  # what only the open session knew: effective precision, provider
     stages: Mapping[str, str]  # stage name -> "done" | "failed: …"; what is absent was not finished
     kind: RunKind = RunKind.EVALUATION
+    number: int = field(default=0, compare=False)  # in the order in which its store got runs; clocks differ
 
     def __repr__(self) -> str:
         stack = f"{self.stack.runtime} {self.stack.version or ''}".strip()
@@ -235,6 +254,13 @@ class Run:
         """When a user's own evaluation last met this run, in ISO format; "" where that is not known. What the doctor or
         a reproduction runs is not marked."""
         return str(self.resolved.get(EVALUATED) or "")
+
+    @property
+    def met(self) -> str:
+        """Orders the runs of one store by when evaluations met them, as the store counted them: a clock that was a year
+        ahead must not make a run the last one for a year. "": no evaluation met it, as far as is known. Those of before
+        evaluations were counted, and of other stores, come first, by their times."""
+        return f"{int(self.resolved.get(EVALUATED_ORDER) or 0):012d} {self.evaluated}" if self.evaluated else ""
 
     @property
     def precision(self) -> str | None:

@@ -6,11 +6,14 @@ Every action the store hands over here may safely run twice: all its writes are 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import random
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final, TypeVar
 
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -80,8 +83,22 @@ def is_unwritable(error: BaseException | None) -> bool:
     return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
+_most: ContextVar[float] = ContextVar("zoolens_patience", default=math.inf)
+
+
+@contextmanager
+def patience_at_most(seconds: float) -> Iterator[None]:
+    """Within it, nobody waits longer than that for a store: whoever asks would be gone."""
+    before = _most.set(seconds)
+    try:
+        yield
+    finally:
+        _most.reset(before)
+
+
 def with_patience(action: Callable[[], T], store: str, seconds: float) -> T:
     """The result of `action`, tried again while the trouble may pass; then a StoreError that says what happened."""
+    seconds = min(seconds, _most.get())
     deadline = time.monotonic() + seconds
     pause = FIRST_PAUSE
     warned = False

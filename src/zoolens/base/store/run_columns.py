@@ -84,7 +84,7 @@ class RunColumns:
     id_bytes: NDArray[np.bytes_]
     places: Mapping[str, int]  # of each id
     created: NDArray[np.datetime64]  # UTC, in microseconds
-    by_time: NDArray[np.int64]  # places, newest first; among equals the one that was stored last
+    by_time: NDArray[np.int64]  # places, the one that was stored last first: clocks of several writers differ
     model: Integers
     dataset: Integers
     stack: Integers
@@ -263,7 +263,7 @@ def _columns(
         id_bytes=id_bytes,
         places=places,
         created=values.created,
-        by_time=_newest_first(values.created),
+        by_time=np.arange(len(ids), dtype=np.int64)[::-1],
         model=values.model,
         dataset=values.dataset,
         stack=values.stack,
@@ -273,10 +273,6 @@ def _columns(
         datasets=subjects.datasets,
         stacks=subjects.stacks,
     )
-
-
-def _newest_first(created: NDArray[np.datetime64]) -> NDArray[np.int64]:
-    return np.argsort(created, kind="stable")[::-1]
 
 
 def _subjects(connection: Connection, name: str) -> tuple[RunSubject, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sqlalchemy import Connection, update
@@ -16,12 +16,13 @@ from sqlalchemy import Connection, update
 from zoolens.base.store import schema
 from zoolens.base.store.checksums import COLUMN, checksum
 from zoolens.base.store.commands import change_run, lock_run, note_change
+from zoolens.base.store.figures import keep_figures
 from zoolens.base.store.queries import load_rows
-from zoolens.base.store.records import DONE, EVALUATED, RunKey, RunKind
+from zoolens.base.store.records import DONE, EVALUATED, EVALUATED_ORDER, MACHINES, RunKey, RunKind, joined_machines
 from zoolens.base.store.row_copies import Row, insert_rows, parsed, without
 
 # What is said of a run by who measured it, and is no finding: of two words the one that is there stays.
-_DESCRIBING: Final = frozenset({EVALUATED, "origin", "sandbox", "details"})
+_DESCRIBING: Final = frozenset({EVALUATED, EVALUATED_ORDER, MACHINES, "origin", "sandbox", "details"})
 _FIGURES: Final = ("stage", "value", "low", "high", "unit", "n", "provenance")
 _ONE_KIND: Final = frozenset({RunKind.TRIAL.value, RunKind.EVALUATION.value})  # a trial becomes an evaluation
 
@@ -58,6 +59,16 @@ def load_facts(connection: Connection, ids: Collection[str]) -> dict[str, RunFac
     for row in load_rows(connection, schema.parts, schema.parts.c.run_id.in_(ids)):
         facts[row["run_id"]].parts[row["kind"], row["part"]] = row
     return facts
+
+
+def with_adopted_order(facts: RunFacts, adopted: int) -> RunFacts:
+    """The facts with a place among the evaluations of the store into which they are copied, which has adopted so many
+    of the other store (`recent.adopt_evaluations`). Those that came later share the last place, and times decide."""
+    resolved = json.loads(facts.run["resolved"])
+    if int(resolved.get(EVALUATED_ORDER) or 0) <= adopted:
+        return facts
+    placed = {**resolved, EVALUATED_ORDER: adopted} if adopted else without(resolved, EVALUATED_ORDER)
+    return replace(facts, run={**facts.run, "resolved": json.dumps(placed)})
 
 
 def lost_observations(facts: RunFacts) -> str | None:
@@ -127,6 +138,8 @@ def add_run(connection: Connection, theirs: RunFacts, compared: RunFacts | None)
     insert_rows(connection, schema.parts, [without(row, COLUMN) for row in parts])
     changed = _add_stages(connection, theirs, ours)
     described = _describe(connection, theirs, ours)
+    if new:
+        keep_figures(connection, [theirs.id])
     if anything := bool(is_new or new or parts or changed or described):
         note_change(connection, theirs.id)
     return anything
@@ -183,7 +196,11 @@ def _description(theirs: RunFacts, ours: RunFacts) -> tuple[dict[str, Any], str]
     """What is resolved of the run, and its kind, when both are taken together."""
     said, known = json.loads(theirs.run["resolved"]), json.loads(ours.run["resolved"])
     resolved = {**said, **known}
+    if MACHINES in said:
+        resolved[MACHINES] = joined_machines(known, said)
     if EVALUATED in said:
         resolved[EVALUATED] = max(str(said[EVALUATED]), str(known.get(EVALUATED) or ""))
+    if EVALUATED_ORDER in said:
+        resolved[EVALUATED_ORDER] = max(int(said[EVALUATED_ORDER]), int(known.get(EVALUATED_ORDER) or 0))
     asked_for = RunKind.EVALUATION.value in (theirs.run["kind"], ours.run["kind"])
     return resolved, RunKind.EVALUATION.value if asked_for else str(ours.run["kind"])

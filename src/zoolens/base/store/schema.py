@@ -185,6 +185,15 @@ observations = Table(
     Index("observations_by_metric", "metric", "scope"),
 )
 
+# The numbers of all observations of a run in one text: see `figures.py`.
+figures = Table(
+    "figures",
+    metadata,
+    Column("run_id", SafeText, ForeignKey("runs.id"), primary_key=True),
+    _required("text", SafeText),
+    _checksum(),
+)
+
 # Which run got something new, in the order in which it happened: what is derived from the store reads on from there.
 changes = Table("changes", metadata, _sequence(), _required("run_id", SafeText))
 
@@ -257,4 +266,57 @@ agents = Table(
     _required("started", Double),
     _required("beat", Double),  # the last sign of life
     _required("owner", SafeText, server_default=FetchedValue()),  # PostgreSQL: the role that may change the row
+)
+
+# What commands gave to other machines, and who gave it out. Records of operation, not facts about models: they change,
+# `zoolens store clean` removes old ones, and times are as in `agents`.
+drivers = Table(
+    "drivers",
+    metadata,
+    Column("id", SafeText, primary_key=True),
+    _required("name", SafeText),  # user@host:process
+    _required("command", SafeText),
+    _required("lease", Double),
+    _required("started", Double),
+    _required("beat", Double),
+    Column("ended", Double),
+    Column("cancelled_by", SafeText),  # who asked that all its jobs be cancelled
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", SafeText, primary_key=True),
+    _required("driver", SafeText),
+    _required("title", SafeText),
+    _required("model", SafeText),
+    _required("dataset", SafeText),
+    _required("runtimes", JSON),
+    _required("kind", SafeText),  # of machine; empty: any
+    _required("agent", SafeText),
+    _required("node", SafeText),
+    _required("state", SafeText),
+    _required("attempts", JSON),
+    _required("given", Double),
+    Column("started", Double),
+    Column("ended", Double),
+    _required("runs", JSON),  # ids of what came of it
+    _required("error", SafeText),
+    _required("log", JSON),
+    Column("cancelled_by", SafeText),
+    Index("jobs_by_driver", "driver"),
+    Index("jobs_by_time", "given"),
+    Index("jobs_by_model", "model"),
+)
+
+# Passes of a recurring plan (`zoolens fleet run`): which run came of each of its cells.
+passes = Table(
+    "passes",
+    metadata,
+    Column("id", SafeText, primary_key=True),
+    _required("plan", SafeText),
+    _required("started", Double),
+    Column("ended", Double),
+    _required("content", JSON),
+    Index("passes_by_plan", "plan", "started"),
 )

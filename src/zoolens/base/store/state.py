@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004")  # of the schema, oldest first, as in `migrations/versions`
+# Of the schema, oldest first, as in `migrations/versions`.
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006")
 HEAD: Final = REVISIONS[-1]
 VERSION_TABLE: Final = "zoolens_version"
 _QUICK: Final = 1.0  # seconds: who would have to wait longer opens the store, which is patient
@@ -18,7 +19,8 @@ _QUICK: Final = 1.0  # seconds: who would have to wait longer opens the store, w
 class Newest(NamedTuple):
     """The newest change, run and observation of a store: their numbers (0: there is none yet), and what never changes
     of each. A store that was restored from a backup and written to again may have as many changes as before; the
-    checksum of an observation, which covers its time, tells the two apart."""
+    checksum of an observation, which covers its time, tells the two apart. `recent`: how many of the last changes are
+    visible. In PostgreSQL one may become visible after a later one did."""
 
     change: int = 0
     changed_run: str | None = None
@@ -26,14 +28,17 @@ class Newest(NamedTuple):
     run_id: str | None = None
     observation: int = 0
     checksum: int | None = None
+    recent: int = 0
 
 
-NEWEST: Final = """
+CHANGES_AGAIN: Final = 1_000  # changes that may become visible in another order than they are numbered
+NEWEST: Final = f"""
     SELECT (SELECT coalesce(max(seq), 0) FROM changes), (SELECT run_id FROM changes ORDER BY seq DESC LIMIT 1),
            (SELECT coalesce(max(seq), 0) FROM runs), (SELECT id FROM runs ORDER BY seq DESC LIMIT 1),
            (SELECT coalesce(max(seq), 0) FROM observations),
-           (SELECT checksum FROM observations ORDER BY seq DESC LIMIT 1)
-"""
+           (SELECT checksum FROM observations ORDER BY seq DESC LIMIT 1),
+           (SELECT count(*) FROM changes WHERE seq > (SELECT max(seq) FROM changes) - {CHANGES_AGAIN})
+"""  # noqa: S608 - our constant
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
@@ -20,12 +21,13 @@ from sqlalchemy import Connection, select
 from zoolens.base.errors import MissingDependency
 from zoolens.base.store import commands, queries, schema, studies
 from zoolens.base.store.bulk_store import BulkStore
-from zoolens.base.store.figures import StoredFigure, load_figures
+from zoolens.base.store.figures import RunFigures, load_figures
 from zoolens.base.store.queries import RunFilter
-from zoolens.base.store.recent import remember_run
+from zoolens.base.store.recent import next_evaluation, remember_run
 from zoolens.base.store.records import (
     DONE,
     EVALUATED,
+    EVALUATED_ORDER,
     FAILED,
     MEASURED_KINDS,
     DatasetRecord,
@@ -39,7 +41,7 @@ from zoolens.base.store.records import (
 )
 from zoolens.base.store.retry import damaged
 from zoolens.base.store.run_names import named_run, require_kind
-from zoolens.base.store.state import NEWEST, Newest
+from zoolens.base.store.state import CHANGES_AGAIN, NEWEST, Newest
 from zoolens.base.store.studies import StudyRecord, TrialRecord
 from zoolens.base.store.target import refuse_missing, resolve
 from zoolens.base.store.values import storable
@@ -48,19 +50,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RUNS_AT_ONCE: Final = 1_000  # whose rows are in memory together
-CHANGES_AGAIN: Final = 1_000  # changes that are told once more where they may become visible in another order
 
 
 def open_store(target: str | Path | None = None, *, must_exist: bool = False, bulk: str | None = None) -> Store:
     """Open a store, making or migrating it where needed.
 
     None: $ZOOLENS_STORE, else the user's own; a path: an SQLite file; postgresql://…: PostgreSQL. `must_exist`: for
-    those who only read: a file that is named, also by $ZOOLENS_STORE, and is not there is an error, not a new store.
-    `bulk`: where a PostgreSQL store keeps its bulk facts, instead of $ZOOLENS_BULK: a folder, or s3://bucket/prefix.
+    those who only read: a file that is named, also by $ZOOLENS_STORE, and is not there is an error, not a new store;
+    so is a database that holds none. `bulk`: where a PostgreSQL store keeps its bulk facts, instead of $ZOOLENS_BULK: a
+    folder, or s3://bucket/prefix.
     """
     if must_exist:
         refuse_missing(target)
-    return Store(resolve(target, bulk))
+    return Store(replace(resolve(target, bulk), must_exist=must_exist))
 
 
 @contextmanager
@@ -135,8 +137,14 @@ class Store(BulkStore):
 
     def mark_evaluated(self, run_id: str, resolved: Mapping[str, Any]) -> None:
         """Does what `set_resolved` does, and records that a user's evaluation has used the run (`Run.evaluated`)."""
-        self.set_resolved(run_id, {**resolved, EVALUATED: commands.now().isoformat()})
-        self._write(lambda connection: remember_run(connection, run_id))
+
+        def mark(connection: Connection) -> None:
+            order = next_evaluation(connection)
+            stamp = {EVALUATED: commands.now().isoformat(), EVALUATED_ORDER: order}
+            commands.merge_resolved(connection, run_id, {**resolved, **stamp})
+            remember_run(connection, run_id)
+
+        self._write(mark)
 
     def runs(self, **wanted: Unpack[RunFilter]) -> list[Run]:
         """Runs, newest first. `model`, `dataset` and `runtime` are patterns with * and ?; case does not matter, and
@@ -152,9 +160,9 @@ class Store(BulkStore):
         where, limit = tuple(queries.matches(wanted)), wanted.get("limit")
         return self.read(lambda connection: queries.load_run_ids(connection, *where, limit=limit))
 
-    def runs_of(self, ids: Collection[str], *, stages: bool = True) -> list[Run]:
-        """The runs of these ids, newest first, whatever they are about. Without `stages` those are left empty, for
-        who does not ask how far a run came."""
+    def runs_of(self, ids: Collection[str], *, stages: bool | Collection[str] = True) -> list[Run]:
+        """The runs of these ids, newest first, whatever they are about. `stages`: False leaves them empty, for who
+        does not ask how far a run came, and names read these alone."""
         wanted = list(ids)
         runs: list[Run] = []
         for start in range(0, len(wanted), RUNS_AT_ONCE):
@@ -172,6 +180,10 @@ class Store(BulkStore):
     def shared_dataset_names(self) -> list[str]:
         """Names that several datasets have: each of them is called name#fingerprint."""
         return self.read(queries.shared_names)
+
+    def dataset_names(self) -> dict[str, str]:
+        """What every dataset is called, by its fingerprint."""
+        return self.read(queries.dataset_names)
 
     def newest(self) -> Newest:
         """What was written last: another value after every change."""
@@ -240,7 +252,7 @@ class Store(BulkStore):
 
     def observations(self, run_id: str, *, metric: str | None = None, scope: str | None = None) -> list[Observation]:
         """What is known about a run, in the order in which it was stored. `run_id`: as `run` takes it."""
-        by_run = self.read(
+        by_run = self.read_at_once(
             lambda connection: queries.load_observations(
                 connection, [run_id], metrics=None if metric is None else [metric], scope=scope
             )
@@ -257,12 +269,12 @@ class Store(BulkStore):
         self, run_ids: Collection[str] | None = None, *, metrics: Collection[str] | None = None
     ) -> dict[str, list[Observation]]:
         """The observations of several runs, or of all, by run. Runs without any are absent."""
-        return self.read(lambda connection: queries.load_observations(connection, run_ids, metrics=metrics))
+        return self.read_at_once(lambda connection: queries.load_observations(connection, run_ids, metrics=metrics))
 
-    def figures(self, run_ids: Collection[str]) -> dict[str, list[StoredFigure]]:
-        """The numbers of these runs' observations without details, by run: for who looks at very many runs. Figures of
-        single classes and raw timings are left out."""
-        return self.read(lambda connection: load_figures(connection, run_ids))
+    def figures(self, run_ids: Collection[str]) -> list[RunFigures]:
+        """The numbers of these runs' observations without details, by run: for who looks at very many runs. Figures
+        of single classes and raw timings are left out, and so are runs without any."""
+        return self.read_at_once(lambda connection: list(load_figures(connection, run_ids)))
 
     def observation_table(self, run_ids: Collection[str] | None = None) -> pa.Table:
         """One row an observation, with what it is about; `details` is JSON text."""

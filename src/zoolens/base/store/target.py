@@ -26,6 +26,7 @@ class Target:
 
     path: Path | None
     url: URL | None = None
+    must_exist: bool = False  # an empty database is no store then, and stays empty
     bulk: str | None = None  # a folder or the URL of an object store, instead of $ZOOLENS_BULK
 
     @property

@@ -36,6 +36,8 @@ def everything(path):
     with open_store(path) as store:
         runs = store.runs()
         figures = {run.id: store.observations(run.id) for run in runs}
+        numbers = store.figures([run.id for run in runs])
+        figures["kept together"] = sorted(numbers)
         facts = [(run.id, run.created, run.key, run.ref, run.precision, dict(run.stages)) for run in runs]
         parts = [[(part.part, part.sha256) for part in store.parts(run.id, "predictions")] for run in runs]
         return facts, figures, parts

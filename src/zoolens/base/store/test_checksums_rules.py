@@ -8,7 +8,7 @@ from zlib import crc32
 
 import pytest
 
-from zoolens.base.store.checksums import CHECKED, FIGURE, DamagedRow, check_figure, check_row, checksum, figure_checksum
+from zoolens.base.store.checksums import CHECKED, FIGURE, FIGURE_SHIFT, DamagedRow, check_row, checksum, figure_checksum
 from zoolens.base.store.values import storable_text, to_json
 
 
@@ -24,15 +24,11 @@ def test_every_listed_column_counts(table, name):
     assert checksum(table, row) != checksum(table, {**row, name: 1})
 
 
-def test_a_figure_alone_bears_its_part_of_the_checksum():
+def test_a_figure_alone_has_its_part_of_the_checksum():
     values = ["r", "size", "file_size", "", 5.0, None, None, "B", "measured"]
     row = {**dict(zip(FIGURE, values, strict=True)), "n": 1, "details": "{}", "created": None}
-    bearing = SimpleNamespace(checksum=checksum("observations", row), metric="file_size", run_id="r")
-    check_figure(bearing, values)
-    with pytest.raises(DamagedRow, match=r"\(file_size of run r\)"):
-        check_figure(bearing, [*values[:4], 6.0, *values[5:]])
-    with pytest.raises(DamagedRow):
-        check_figure(SimpleNamespace(checksum=None, metric="file_size", run_id="r"), values)
+    assert checksum("observations", row) >> FIGURE_SHIFT == figure_checksum(values)
+    assert checksum("observations", row) >> FIGURE_SHIFT != figure_checksum([*values[:4], 6.0, *values[5:]])
 
 
 @pytest.mark.parametrize(

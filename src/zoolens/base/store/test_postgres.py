@@ -1,16 +1,22 @@
 import logging
+import shutil
 import threading
 import time
 
 import pyarrow as pa
 import pytest
-from sqlalchemy import text
+from click.testing import CliRunner
+from sqlalchemy import insert, inspect, text
 
 from zoolens.base.errors import StoreError
+from zoolens.base.store import run_merge, schema
 from zoolens.base.store.agents import AgentRecord, load_agents, publish_agent, remove_agent, renew_agent
+from zoolens.base.store.copying import copy_store
 from zoolens.base.store.opening import _MIGRATION_LOCK
+from zoolens.base.store.queries import load_observations
 from zoolens.base.store.records import Observation
 from zoolens.base.store.store import open_store
+from zoolens.faces.cli.store import command
 from zoolens.testing.postgres import postgres_server
 from zoolens.testing.store_contract import StoreContract
 from zoolens.testing.store_records import begin, some_rows
@@ -207,3 +213,181 @@ def test_a_migration_waits_for_those_who_write(target):
         for thread in threads:
             thread.join(30)
         assert order == ["written", "migrated"]
+
+
+def test_a_change_that_becomes_visible_late_is_another_state(target):
+    """Who keeps what was read of the store asks by its state whether to read it again."""
+    with open_store(target) as store:
+        run = begin(store)
+        with store.engine.connect() as late:
+            late.execute(insert(schema.changes), {"run_id": run.id})
+            begin(store, "zoo:other@1.0.0")
+            before = store.newest()
+            late.commit()
+        after = store.newest()
+        assert after.change == before.change
+        assert after != before
+
+
+def test_a_part_that_is_written_while_the_run_is_merged_waits(target, tmp_path, monkeypatch):
+    """Otherwise the run would have figures of one measurement and answers of another."""
+    with open_store(tmp_path / "a.sqlite") as source, open_store(target) as store, open_store(target) as other:
+        run = begin(source)
+        source.add_part(run.id, "predictions", 0, some_rows(0))
+        source.finish_stage(run.id, "accuracy", [Observation("top1", 0.5)])
+        begin(store)
+        compare, added = run_merge.difference, []
+        writer = threading.Thread(target=lambda: added.append(other.add_part(run.id, "predictions", 0, some_rows(7))))
+
+        def compared(theirs, ours):
+            found = compare(theirs, ours)
+            if writer.ident is None:
+                writer.start()
+                writer.join(0.5)
+            return found
+
+        monkeypatch.setattr(run_merge, "difference", compared)
+        assert copy_store(source, store).refused == []
+        writer.join(30)
+        assert added == [False]
+        assert store.table(run.id, "predictions") == some_rows(0)
+
+
+# --- the place of bulk facts is recorded: nobody writes files where others do not look for them
+
+
+@pytest.fixture
+def url(server, migrated, tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("ZOOLENS_BULK", raising=False)
+    return server.database(copy_of=migrated)
+
+
+def add(store, part=0):
+    return store.add_part(begin(store).id, "predictions", part, some_rows(part))
+
+
+def rows(store):
+    return store.table(begin(store).id, "predictions").num_rows
+
+
+def forget_place(store):
+    with store.engine.begin() as connection:
+        connection.execute(text("DELETE FROM about WHERE key = 'bulk place'"))
+    shutil.rmtree(store.bulk_dir / "place")
+
+
+class TestRecordedPlace:
+    def test_another_place_is_refused_and_stays_empty(self, url, tmp_path, monkeypatch):
+        share, other = tmp_path / "share", tmp_path / "other"
+        with open_store(url, bulk=str(share)) as store:
+            add(store)
+        monkeypatch.setenv("ZOOLENS_BULK", str(other))
+        with open_store(url) as store:
+            with pytest.raises(
+                StoreError, match=rf"keeps its bulk facts in {share}/\w+, and {other}/\w+ is another place"
+            ):
+                add(store, 1)
+            with pytest.raises(StoreError, match="is another place"):
+                rows(store)  # not "the file is missing", as if it were lost
+        assert not other.exists()
+
+    def test_the_default_folder_of_another_machine_is_another_place(self, url, tmp_path):
+        """Both have the same name."""
+        with open_store(url) as store:
+            add(store)
+            folder = store.bulk_dir
+        folder.rename(tmp_path / "the other machine's")
+        with open_store(url) as store, pytest.raises(StoreError, match="of this machine does not hold them"):
+            add(store, 1)
+
+    def test_one_place_may_have_several_names(self, url, tmp_path, monkeypatch):
+        with open_store(url, bulk=str(tmp_path / "share")) as store:
+            add(store)
+        (tmp_path / "mount").symlink_to(tmp_path / "share")
+        with open_store(url, bulk=str(tmp_path / "mount")) as store:
+            assert add(store, 1)
+        monkeypatch.chdir(tmp_path)
+        with open_store(url, bulk="share") as store:
+            assert add(store, 2)
+        monkeypatch.chdir(tmp_path.parent)
+        with open_store(url, bulk="share") as store, pytest.raises(StoreError, match="is another place"):
+            add(store, 3)
+
+    def test_a_store_of_before_is_recorded_where_its_files_are(self, url, tmp_path):
+        with open_store(url, bulk=str(tmp_path / "share")) as store:
+            add(store)
+            forget_place(store)
+        other = str(tmp_path / "other")
+        with open_store(url, bulk=other) as store, pytest.raises(StoreError, match="facts, and they are not in"):
+            add(store, 1)
+        with open_store(url, bulk=str(tmp_path / "share")) as store:
+            assert rows(store) == 10  # who only reads records nothing
+            assert add(store, 1)
+        with (
+            open_store(url, bulk=str(tmp_path / "other")) as store,
+            pytest.raises(StoreError, match="is another place"),
+        ):
+            add(store, 2)
+
+    def test_two_first_writers_in_two_places(self, url, tmp_path):
+        with open_store(url, bulk=str(tmp_path / "a")) as one, open_store(url, bulk=str(tmp_path / "b")) as two:
+            one.require_place()
+            with pytest.raises(StoreError, match="is another place"):
+                two.require_place()
+
+    def test_a_copy_moves_the_files_and_the_record(self, url, tmp_path):
+        old, new = str(tmp_path / "old"), str(tmp_path / "new")
+        with open_store(url, bulk=old) as source, open_store(url, bulk=new) as target:
+            add(source)
+            assert copy_store(source, target).refused == []
+            with pytest.raises(StoreError, match=r"were moved to .*new.* while it was open"):
+                add(source, 1)
+        with open_store(url, bulk=new) as store:
+            assert add(store, 1)
+            assert rows(store) == 20
+        with open_store(url, bulk=old) as store, pytest.raises(StoreError, match="is another place"):
+            add(store, 2)
+
+    def test_a_copy_with_files_missing_records_nothing(self, url, tmp_path):
+        old, new = tmp_path / "old", tmp_path / "new"
+        with open_store(url, bulk=str(old)) as source, open_store(url, bulk=str(new)) as target:
+            add(source)
+            shutil.rmtree(next(old.glob("*/[0-9a-f]*")))
+            refused = copy_store(source, target).refused
+            assert "The place of bulk facts was not recorded: 1 files are not in" in refused[-1]
+            assert add(source, 1)
+
+    def test_an_empty_database_is_no_source_and_stays_empty(self, server):
+        url = server.database()
+        with pytest.raises(StoreError, match="There is no zoolens store in postgresql://"):
+            open_store(url, must_exist=True)
+        with open_store(url) as store:
+            assert inspect(store.engine).has_table("runs")
+
+    def test_several_queries_see_one_moment(self, url):
+        """A stage that is finished between them must not look as if it had lost its observations."""
+        with open_store(url) as store, open_store(url) as writer:
+            run = begin(store)
+
+            def look(connection):
+                connection.execute(text("SELECT count(*) FROM observations"))
+                writer.finish_stage(run.id, "accuracy", [Observation("top1", 0.5)])
+                return load_observations(connection, [run.id])
+
+            assert store.read_at_once(look) == {}
+            assert len(store.observations(run.id)) == 1
+
+    def test_files_that_somebody_moved_are_recorded(self, url, tmp_path, monkeypatch):
+        old, new = tmp_path / "old", tmp_path / "new"
+        with open_store(url, bulk=str(old)) as store:
+            add(store)
+        monkeypatch.setenv("ZOOLENS_BULK", str(new))
+        refused = CliRunner().invoke(command, ["moved", "--store", url])
+        assert "1 files of the store are not in" in str(refused.exception)
+        shutil.copytree(old, new, ignore=shutil.ignore_patterns("place"))
+        assert CliRunner().invoke(command, ["moved", "--store", url]).exit_code == 0
+        with open_store(url) as store:
+            assert add(store, 1)
+        with open_store(url, bulk=str(old)) as store, pytest.raises(StoreError, match="is another place"):
+            add(store, 2)

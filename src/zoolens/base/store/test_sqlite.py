@@ -25,7 +25,7 @@ from zoolens.base.store.state import REVISIONS
 from zoolens.base.store.store import open_store
 from zoolens.base.store.transfer import merge_run, pack_run
 from zoolens.testing.store_contract import StoreContract
-from zoolens.testing.store_records import begin
+from zoolens.testing.store_records import begin, some_rows
 
 
 class TestSqliteStore(StoreContract):
@@ -37,6 +37,17 @@ class TestSqliteStore(StoreContract):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "store.sqlite"
+
+
+def test_a_file_that_was_moved_with_its_folder_goes_on(tmp_path):
+    with open_store(tmp_path / "a" / "x.sqlite") as store:
+        store.add_part(begin(store).id, "predictions", 0, some_rows(0))
+    (tmp_path / "a").rename(tmp_path / "b")
+    with open_store(tmp_path / "b" / "x.sqlite") as store:
+        run = begin(store)
+        store.add_part(run.id, "predictions", 1, some_rows(1))
+        assert store.table(run.id, "predictions").num_rows == 20
+    assert not list(tmp_path.rglob("place"))
 
 
 def test_default_targets(tmp_path, monkeypatch):

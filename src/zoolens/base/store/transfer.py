@@ -13,6 +13,7 @@ from typing import Any, Final
 from zoolens.base.errors import ZoolensError
 from zoolens.base.store.records import (
     EVALUATED,
+    EVALUATED_ORDER,
     DatasetRecord,
     ModelRecord,
     Observation,
@@ -56,7 +57,7 @@ def pack_identity(run: Run) -> dict[str, Any]:
         "stack": asdict(run.stack),
         "kind": run.kind.value,
         "attempt": run.key.attempt,
-        "resolved": dict(run.resolved),
+        "resolved": {name: value for name, value in run.resolved.items() if name != EVALUATED_ORDER},
         "stages": {},
         "parts": [],
     }
@@ -73,7 +74,8 @@ def merge_run(store: Store, packed: Mapping[str, Any], *, fresh: bool = False) -
         run = store.begin_run(model, dataset, stack, kind=kind, attempt=int(packed["attempt"]))
     _check_parts(store, run, packed["parts"])
     resolved = dict(packed["resolved"])
-    if str(resolved.get(EVALUATED) or "") > run.evaluated:
+    # Another stamp than ours, and not a later one: clocks differ.
+    if resolved.get(EVALUATED) and resolved[EVALUATED] != run.evaluated:
         store.mark_evaluated(run.id, {})
     # It keeps the time at which it was evaluated there.
     store.set_resolved(run.id, resolved)

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Final
 
 from zoolens.base.engine import faults
 from zoolens.base.engine.executors.at_work import at_work
+from zoolens.base.engine.executors.job_events import EVENT, recorded_events, say_where_it_failed
 from zoolens.base.engine.executors.reports import Tell, nobody, telling
 from zoolens.base.engine.sandbox import trusted, trusting
 from zoolens.base.engine.service import response
@@ -31,7 +32,10 @@ from zoolens.base.version import __version__
 # Jobs that are submitted for each that can run, so that a worker that finishes finds the next one waiting.
 _AHEAD: Final = 3
 
+_SAME_PATH: Final = "Put it there under the same path, or use a file system that all nodes share."
+
 Job = Mapping[str, Any]
+_EVENTS: Final = "events"  # of an answer
 TITLE: Final = "title"  # of a job, where it has one: what people are told that it is about
 
 
@@ -150,19 +154,23 @@ def task(function: str, job: Job) -> dict[str, Any]:
     return {"function": function, "job": dict(job), "trust": trusted(), "version": __version__}
 
 
-def perform(asked: Mapping[str, Any], tell: Tell | None = None) -> dict[str, Any]:
+def perform(asked: Mapping[str, Any], tell: Tell | None = None, node: str = "") -> dict[str, Any]:
     """Returns, on the machine that runs the job, the result of a `task` or its error as plain data. `tell` takes what
-    the job tells meanwhile to the caller."""
+    the job tells meanwhile to the caller. `node`: the machine's name in its cluster."""
 
     def described(request: Mapping[str, Any]) -> str:
         return f"{request['function']} on {platform.node()}"
 
-    with telling(tell):
-        return response(dict(asked), performed, described)
+    with telling(tell), recorded_events(asked["job"], tell, node) as events:
+        answer = response(dict(asked), performed, described)
+    return answer if events is None else {**answer, _EVENTS: events.told}
 
 
-def outcome_of(answer: Mapping[str, Any]) -> Any:
-    """Returns the result that `perform` described, or raises the error that it described."""
+def outcome_of(answer: Mapping[str, Any], tell: Tell = nobody) -> Any:
+    """Returns the result that `perform` described, or raises the error that it described. `tell` first gets the events
+    of a job that is recorded, of which the last may not have arrived on their own."""
+    for event in answer.get(_EVENTS, ()):
+        tell({EVENT: event})
     if "error" in answer:
         raise faults.rebuild(answer["error"])
     return answer["ok"]
@@ -178,16 +186,22 @@ def performed(asked: Mapping[str, Any]) -> Any:
     module, _, name = str(asked["function"]).partition(":")
     words = f"{name} {asked['job'].get(TITLE, '')}".strip()
     with trusting(bool(asked["trust"])), at_work(words):
-        return getattr(importlib.import_module(module), name)(asked["job"])
+        try:
+            return getattr(importlib.import_module(module), name)(asked["job"])
+        except ZoolensError:
+            raise
+        except Exception:
+            say_where_it_failed()
+            raise
 
 
-def check_reachable(paths: Sequence[str]) -> None:
+def check_reachable(paths: Sequence[str], hint: str = _SAME_PATH) -> None:
     """Raises, on the machine that runs the job, an error that names the node and the first path that it lacks."""
     for path in paths:
         if not Path(path).exists():
             raise AssetError(
                 f"The node {platform.node()} has no {path}.",
-                hint="Put it there under the same path, or use a file system that all nodes share.",
+                hint=hint,
             )
 
 

@@ -2,13 +2,14 @@
 
 import platform
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from zoolens.base.engine.executors.current_executor import current_executor, open_executor, running_on
 from zoolens.base.engine.executors.executor import check_reachable, perform, task
 from zoolens.base.engine.executors.local import Local
-from zoolens.base.engine.executors.ray import _translated
+from zoolens.base.engine.executors.ray import _translated, _unnamed_secrets
 from zoolens.base.errors import (
     AssetError,
     ConstraintError,
@@ -25,6 +26,13 @@ ANSWER = "zoolens.testing.executor_contract:answer"
 class TestLocal(ExecutorContract):
     def executor(self):
         return Local()
+
+
+class TestEachKind(ExecutorContract):
+    """On this machine, where a job names no node; the other half is a Ray cluster."""
+
+    def executor(self):
+        return open_executor("each-kind")
 
 
 def test_a_function_that_is_not_there_is_said():
@@ -89,3 +97,12 @@ def test_what_ray_itself_raises_is_a_sentence():
     answer.set_exception(RuntimeError("node died\nmore"))
     with pytest.raises(WorkerError, match="A job was lost on Ray: RuntimeError: node died"):
         translated.result()
+
+
+def test_a_cluster_is_not_told_the_password_in_our_command_line():
+    """Ray shows the command of whoever connects to everybody on the cluster."""
+    said = "python -m zoolens eval m --store postgresql://ada:open-sesame@db/x"
+    tools = SimpleNamespace(get_entrypoint_name=lambda: said)
+    with _unnamed_secrets(SimpleNamespace(_private=SimpleNamespace(utils=tools))):
+        assert tools.get_entrypoint_name() == "python -m zoolens eval m --store postgresql://***@db/x"
+    assert tools.get_entrypoint_name() == said

@@ -211,3 +211,62 @@ CREATE TABLE agents (
 	owner TEXT DEFAULT '' NOT NULL, 
 	PRIMARY KEY (id)
 );
+
+CREATE TABLE drivers (
+	id TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	command TEXT NOT NULL, 
+	lease DOUBLE NOT NULL, 
+	started DOUBLE NOT NULL, 
+	beat DOUBLE NOT NULL, 
+	ended DOUBLE, 
+	cancelled_by TEXT, 
+	PRIMARY KEY (id)
+);
+
+CREATE TABLE jobs (
+	id TEXT NOT NULL, 
+	driver TEXT NOT NULL, 
+	title TEXT NOT NULL, 
+	model TEXT NOT NULL, 
+	dataset TEXT NOT NULL, 
+	runtimes JSON NOT NULL, 
+	kind TEXT NOT NULL, 
+	agent TEXT NOT NULL, 
+	node TEXT NOT NULL, 
+	state TEXT NOT NULL, 
+	attempts JSON NOT NULL, 
+	given DOUBLE NOT NULL, 
+	started DOUBLE, 
+	ended DOUBLE, 
+	runs JSON NOT NULL, 
+	error TEXT NOT NULL, 
+	log JSON NOT NULL, 
+	cancelled_by TEXT, 
+	PRIMARY KEY (id)
+);
+
+CREATE INDEX jobs_by_driver ON jobs (driver);
+
+CREATE INDEX jobs_by_time ON jobs (given);
+
+CREATE INDEX jobs_by_model ON jobs (model);
+
+CREATE TABLE passes (
+	id TEXT NOT NULL, 
+	"plan" TEXT NOT NULL, 
+	started DOUBLE NOT NULL, 
+	ended DOUBLE, 
+	content JSON NOT NULL, 
+	PRIMARY KEY (id)
+);
+
+CREATE INDEX passes_by_plan ON passes ("plan", started);
+
+CREATE TABLE figures (
+	run_id TEXT NOT NULL, 
+	text TEXT NOT NULL, 
+	checksum BIGINT, 
+	PRIMARY KEY (run_id), 
+	FOREIGN KEY(run_id) REFERENCES runs (id)
+);
