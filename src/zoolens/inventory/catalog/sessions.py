@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +18,7 @@ from zoolens.base.engine.environments import Environment, ensure_environment, pa
 from zoolens.base.engine.machine import describe_machine
 from zoolens.base.errors import AssetError, CodeNotAllowed, ConstraintError, ZoolensError
 from zoolens.base.progress import Progress, Silent
+from zoolens.base.safety.node_consent import ALLOWED, NODE_CODE, code_may_run_here
 from zoolens.inventory.catalog.lookup import Model, find
 from zoolens.inventory.catalog.packages import installed_packages
 from zoolens.inventory.manifests.locations import resolve_asset
@@ -25,7 +27,7 @@ from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.inventory.runtimes.constraints import Clause, check, parse_requirements_text, said_once
 from zoolens.inventory.runtimes.isolation.isolated import open_isolated, open_model
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
-from zoolens.inventory.runtimes.runtime import ModelFiles, Options, Runtime, Session, TensorSpec
+from zoolens.inventory.runtimes.runtime import ModelFiles, Options, Runtime, Session, TensorSpec, Yielding
 from zoolens.inventory.runtimes.runtime_names import installed_runtimes, parse_runtime, runtime_named
 from zoolens.inventory.zoos.zoo import Entry, Weights
 
@@ -76,9 +78,8 @@ class Placement:
             code=self._code(),
         )
 
-    def open_isolated(self, *, yielding: bool = False) -> IsolatedSession:
-        """Open the model in a worker of its own, also where the user trusts it. `yielding`: for servers, see
-        `Runtime`."""
+    def open_isolated(self, yielding: Yielding = Yielding.NEVER) -> IsolatedSession:
+        """Open the model in a worker of its own, also where the user trusts it."""
         return open_isolated(
             self.runtime,
             self.files(),
@@ -241,6 +242,11 @@ def _check_code(entry: Entry, wanted: RunOptions) -> None:
         raise CodeNotAllowed(
             f"{entry.ref} carries Python code in its manifest, which is not run by default.",
             hint="Read it with `zoolens show`; if you trust it, add --allow-code (it runs in a process of its own).",
+        )
+    if entry.manifest.code is not None and not code_may_run_here():
+        raise CodeNotAllowed(
+            f"{entry.ref} carries Python code in its manifest: the node {platform.node()} does not run it for others.",
+            hint=f"Its own user allows it by starting the node with {NODE_CODE}={ALLOWED}.",
         )
 
 

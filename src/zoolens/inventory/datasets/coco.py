@@ -158,7 +158,7 @@ def open_coco(location: str, *, images: str | None = None, missing: str = "refus
     if len(kept) < len(files) and (missing == "refuse" or not kept):
         raise _absent(found, files, root)
     _refuse_twice(files, found)
-    entries = [Entry(readable(str(files[number])), root / str(files[number]), UNLABELLED) for number in kept]
+    entries = [Entry(readable(str(files[number])), f"{root}/{files[number]}", UNLABELLED) for number in kept]
     notes = tuple(_notes(found, len(files) - len(kept), shortened))
     # Of COCO's own test images nobody says what is on them, which is something else than that nothing is.
     if "annotations" not in found.parts:

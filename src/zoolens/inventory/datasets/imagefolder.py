@@ -51,7 +51,6 @@ class ImageFolder(EncodedImages):
         self.classes = classes
         self.alphabetical = alphabetical
         self._entries = tuple(entries)
-        self._files = [str(entry.path) for entry in entries]  # made once: paths are slow to turn into text
         self._fingerprint: str | None = None
         check_labels(name, [entry.label for entry in entries], classes)
 
@@ -59,15 +58,15 @@ class ImageFolder(EncodedImages):
         return len(self._entries)
 
     def read(self, index: int) -> Sample:
-        entry, file = self._entries[index], self._files[index]
-        return Sample(entry.id, self._pixels(file, readable(file)), entry.label)
+        entry = self._entries[index]
+        return Sample(entry.id, self._pixels(entry.file, readable(entry.file)), entry.label)
 
     def read_encoded(self, index: int) -> bytes | None:
+        file = self._entries[index].file
         try:
-            return read_bytes(self._files[index], MAX_ENCODED)
+            return read_bytes(file, MAX_ENCODED)
         except OSError as error:
-            reason = error.strerror or error
-            raise DatasetError(f"{readable(self._files[index])} cannot be read: {reason}.") from error
+            raise DatasetError(f"{readable(file)} cannot be read: {error.strerror or error}.") from error
 
     def labels(self) -> NDArray[np.int64]:
         return np.array([entry.label for entry in self._entries], np.int64)
@@ -76,7 +75,7 @@ class ImageFolder(EncodedImages):
         if self._fingerprint is None:
             digest = hashlib.sha256(b"gray;" if self._keep_gray else b"rgb;")
             for entry in self._entries:
-                digest.update(f"{file_digest(entry.path)} {entry.label};".encode())
+                digest.update(f"{file_digest(entry.file)} {entry.label};".encode())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 
@@ -161,7 +160,7 @@ def _from_subfolders(
     flat = list(images_under(folder, left_out=left_out)) if not subfolders else []
     # No labels: enough to compare models with each other.
     if flat:
-        return [Entry(readable(path.name), path, UNLABELLED) for path in flat], None
+        return [Entry(readable(path.name), str(path), UNLABELLED) for path in flat], None
     if not subfolders:
         raise DatasetError(
             f"{folder} has no class sub-folders and no {LABELS}.",
@@ -172,7 +171,7 @@ def _from_subfolders(
     indices, names = class_indices([readable(path.name) for path in subfolders], names, str(folder))
     numbers = count(1)
     entries = [
-        Entry(readable(path.relative_to(folder).as_posix()), path, indices[readable(subfolder.name)])
+        Entry(readable(path.relative_to(folder).as_posix()), str(path), indices[readable(subfolder.name)])
         for subfolder in subfolders
         for path in images_under(subfolder, numbers, left_out)
     ]
@@ -198,4 +197,4 @@ def _from_table(folder: Path, table: Path, names: tuple[str, ...] | None) -> tup
     if not rows:
         raise DatasetError(f"{table} lists no images.", hint="Its columns are file and label.")
     indices, names = class_indices(sorted({row.label for row in rows}), names, str(table))
-    return [Entry(row.file, row.path, indices[row.label]) for row in rows], names
+    return [Entry(row.file, str(row.path), indices[row.label]) for row in rows], names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from PIL import Image, UnidentifiedImageError
 
 from zoolens.base.errors import DatasetError
 from zoolens.base.safety.untrusted import open_regular, read_limited
+from zoolens.inventory.datasets.jpeg import jpeg_decoder
 
 SUFFIXES: Final = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"}
@@ -24,6 +26,7 @@ OTHER_SUFFIXES: Final = frozenset(
 )
 MAX_PIXELS: Final = 1 << 26  # 8192 × 8192: a file of a few kilobytes may claim far more and fill the memory
 MAX_ENCODED: Final = 1 << 28  # bytes that are read at once for a library that cannot read from the file itself
+_AT_ONCE: Final = 1 << 24  # bytes of a file that is read before anything in it is looked at
 _BRIGHTEST: Final = 255
 _ORIENTATION: Final = 0x0112  # of EXIF
 _LYING: Final = frozenset({5, 6, 7, 8})  # orientations that exchange width and height
@@ -46,7 +49,26 @@ def decode_image(
     `decode`: another library's decoder. Pillow reads the header all the same, so that kind and size are known to be
     harmless before any pixel is decoded.
     """
-    with _said_of(name), _stream(source) as stream, _open(stream) as image:
+    with _said_of(name):
+        if isinstance(source, str):
+            source = _small_content(source) or source
+        quick = jpeg_decoder() if decode is None else None
+        if quick is not None and isinstance(source, bytes):
+            pixels = quick(source, keep_gray, MAX_PIXELS)
+            if pixels is not None:
+                return pixels
+        return _decoded(source, name, keep_gray=keep_gray, decode=decode)
+
+
+def _small_content(path: str) -> bytes | None:
+    """The bytes of a file of usual size; None: whoever decodes it reads from the file itself."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        return file.read(size) if size <= _AT_ONCE else None
+
+
+def _decoded(source: str | bytes, name: str, *, keep_gray: bool, decode: Decode | None) -> NDArray[np.uint8]:
+    with _stream(source) as stream, _open(stream) as image:
         _check_size(image, name)
         gray = keep_gray and image.mode in _GREY
         if decode is not None:

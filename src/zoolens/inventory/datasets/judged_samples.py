@@ -75,8 +75,8 @@ def read_text_table(folder: Path, name: str) -> tuple[list[Entry], Truths]:
     rows = _plain_lines(table) if table.suffix.lower() == ".txt" else _named_columns(table)
     if not rows:
         raise DatasetError(f"{table} lists no files.", hint="Its columns are file and text.")
-    entries = [Entry(file, located(root, file, f"{table} line {line}"), UNLABELLED) for line, file, _ in rows]
-    if len({entry.path for entry in entries}) < len(entries):
+    entries = [Entry(file, str(located(root, file, f"{table} line {line}")), UNLABELLED) for line, file, _ in rows]
+    if len({entry.file for entry in entries}) < len(entries):
         raise DatasetError(f"{table} lists a file twice.", hint="A sample has one true text.")
     return entries, true_texts((text for _, _, text in rows), str(table))
 

@@ -25,6 +25,7 @@ BUILT_IN: Final = {
     "tagged": "zoolens.inventory.datasets.tagged:open_tagged",
     "beir": "zoolens.inventory.datasets.beir:open_beir",
     "squad": "zoolens.inventory.datasets.squad:open_squad",
+    "records": "zoolens.inventory.datasets.records:open_records",
     "yolo": "zoolens.inventory.datasets.yolo:open_yolo",
     "saved": "zoolens.inventory.datasets.saved:open_saved",
     "webdataset": "zoolens.inventory.datasets.webdataset:open_webdataset",

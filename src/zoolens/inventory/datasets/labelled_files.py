@@ -25,10 +25,10 @@ FILE_COLUMNS: Final = ("file", "filename", "file_name", "image", "path")
 _LABEL_COLUMNS: Final = ("label", "class_index", "label_index", "class", "class_id", "target", "category")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     id: str  # the path inside the folder, with forward slashes
-    path: Path
+    file: str  # where it lies, as text: a path takes four times the memory
     label: int
 
 
@@ -45,14 +45,14 @@ def readable(name: str) -> str:
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def file_digest(path: Path) -> str:
+def file_digest(path: str | Path) -> str:
     """Small files are hashed every time: that is quicker than a look into the cache of digests."""
     try:
         if size_of(path) < _SMALL:
             return hashlib.sha256(read_bytes(path, _SMALL)).hexdigest()
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error.strerror}.", hint="Was it moved or removed?") from error
-    return sha256_file(path)
+    return sha256_file(Path(path))
 
 
 def files_under(

@@ -34,10 +34,10 @@ _IGNORE: Final = "ignore"
 _SHOWN: Final = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Pair:
     image: Entry
-    mask: Path
+    mask: str
 
 
 class MaskFolder(DatasetView):
@@ -58,9 +58,9 @@ class MaskFolder(DatasetView):
     def truth(self, index: int) -> Truth | None:
         """The mask of one image; None where it judges no pixel."""
         pair = self._pairs[index]
-        name = readable(str(pair.mask))
-        numbers = decode_mask(str(pair.mask), name)
-        size = image_size(str(pair.image.path), readable(str(pair.image.path)))
+        name = readable(pair.mask)
+        numbers = decode_mask(pair.mask, name)
+        size = image_size(pair.image.file, readable(pair.image.file))
         if numbers.shape != size:
             raise DatasetError(
                 f"{name} has {numbers.shape[1]} × {numbers.shape[0]} pixels, but its image has {size[1]} × {size[0]}.",
@@ -234,15 +234,15 @@ def _left_out(count: int, kind: str, missing: str) -> str:
     return f"{several} left out"
 
 
-def _id(root: Path, path: Path) -> str:
-    return readable(path.relative_to(root).as_posix())
+def _id(root: Path, file: str) -> str:
+    return readable(file.removeprefix(f"{str(root).rstrip('/')}/"))
 
 
-def _some(names: Mapping[str, Path]) -> str:
+def _some(names: Mapping[str, str]) -> str:
     return first_few([repr(readable(name)) for name in sorted(names)], _SHOWN) or "nothing"
 
 
-def _by_name(folder: Path, option: str, kinds: Kinds, which: str) -> dict[str, Path]:
+def _by_name(folder: Path, option: str, kinds: Kinds, which: str) -> dict[str, str]:
     """Files by the name that an image and its mask have in common."""
     root = folder.resolve()
     before, star, after = option.partition("*")
@@ -253,7 +253,7 @@ def _by_name(folder: Path, option: str, kinds: Kinds, which: str) -> dict[str, P
     base = _inside(root, place, which)
     if not base.is_dir():
         raise DatasetError(f"There is no folder {base}.", hint=f"Say with the option {which} where they are.")
-    found: dict[str, Path] = {}
+    found: dict[str, str] = {}
     for path in files_under(base, kinds):
         name = path.relative_to(base).as_posix()
         if star:
@@ -264,10 +264,10 @@ def _by_name(folder: Path, option: str, kinds: Kinds, which: str) -> dict[str, P
             key = name.removesuffix(path.suffix)
         if key in found:
             raise DatasetError(
-                f"{base} has two files called {readable(key)!r}: {found[key].suffix} and {path.suffix}.",
+                f"{base} has two files called {readable(key)!r}: {Path(found[key]).suffix} and {path.suffix}.",
                 hint="Remove one of them, or name the suffix: images=images/*.jpg",
             )
-        found[key] = path
+        found[key] = str(path)
     return found
 
 

@@ -46,7 +46,7 @@ class RawFiles(Dataset):
         entry = self._entries[index]
         wanted = math.prod(self._shape) * self._dtype.itemsize
         try:
-            content = read_bytes(entry.path, wanted)
+            content = read_bytes(entry.file, wanted)
         except OSError as error:
             raise self._refused(entry, f"cannot be read: {error.strerror or error}") from error
         if len(content) != wanted:
@@ -57,7 +57,7 @@ class RawFiles(Dataset):
         size = "×".join(map(str, self._shape))
         wanted = math.prod(self._shape) * self._dtype.itemsize
         return DatasetError(
-            f"{readable(str(entry.path))} {what}; {size} of {self._dtype.name} take {wanted:,}.",
+            f"{readable(entry.file)} {what}; {size} of {self._dtype.name} take {wanted:,}.",
             hint="Correct shape and dtype, or fetch the file again.",
         )
 
@@ -68,7 +68,7 @@ class RawFiles(Dataset):
         if self._fingerprint is None:
             digest = hashlib.sha256(f"raw {self._dtype.str} {self._shape};".encode())
             for entry in self._entries:
-                digest.update(f"{file_digest(entry.path)} {entry.label};".encode())
+                digest.update(f"{file_digest(entry.file)} {entry.label};".encode())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 
@@ -100,7 +100,7 @@ def open_raw(
         raise DatasetError(f"{table} lists no files.", hint="Its columns are file and label.")
     names = class_names(classes, folder, NAMES)
     indices, known = class_indices(sorted({row.label for row in rows}), names, str(table))
-    entries = [Entry(row.file, row.path, indices[row.label]) for row in rows]
+    entries = [Entry(row.file, str(row.path), indices[row.label]) for row in rows]
     dataset = RawFiles(entries, extents, kind, name=readable(folder.resolve().name), classes=known)
     dataset.alphabetical = names is None and known is not None
     return dataset

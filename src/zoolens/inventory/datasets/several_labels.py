@@ -83,7 +83,7 @@ def read_label_table(folder: Path, table: Path) -> tuple[list[Entry], Present, t
                     raise DatasetError(f"{where} has {len(line)} cells, but the first line {len(header)}.")
                 cells = [cell.strip() for cell in line]
                 file = cells.pop(file_column)
-                entries.append(Entry(file, located(root, file, where), UNLABELLED))
+                entries.append(Entry(file, str(located(root, file, where)), UNLABELLED))
                 rows.append([_applies(cell, where) for cell in cells])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DatasetError(f"{table} cannot be read: {error}.", hint="Save it as CSV in UTF-8.") from error

@@ -25,6 +25,16 @@ def png(pixels, mode=None):
     return stream.getvalue()
 
 
+def grey_png(width, height, depth, compressed):
+    """A grey PNG of these numbers of pixels and bits; `compressed` are its rows."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, depth, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", compressed) + chunk(b"IEND", b"")
+
+
 def written(folder, masks, images="images", truths="masks"):
     """Images of the masks' sizes, and the masks."""
     for name in (images, truths):
@@ -61,12 +71,7 @@ def test_numbers_are_read_from_grey_and_from_palettes(tmp_path, mode):
 
 def test_numbers_of_few_bits_are_not_stretched():
     def small(depth, rows):
-        def chunk(kind, data):
-            return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-        header = struct.pack(">IIBBBBB", 4, 1, depth, 0, 0, 0, 0)
-        body = chunk(b"IDAT", zlib.compress(b"\0" + rows))
-        return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + body + chunk(b"IEND", b"")
+        return grey_png(4, 1, depth, zlib.compress(b"\0" + rows))
 
     assert decode_mask(small(4, b"\x01\x2f"), "x").tolist() == [[0, 1, 2, 15]]
     assert decode_mask(small(2, b"\x1b"), "x").tolist() == [[0, 1, 2, 3]]
@@ -129,7 +134,7 @@ def test_files_without_their_other_half_are_left_out_and_said(tmp_path):
         (jpeg(np.zeros((2, 3), np.uint8)), "is a JPEG of mode L, not a PNG"),
         (png(NUMBERS)[:50], "cannot be decoded"),
         (b"no picture", "is not an image of a known kind"),
-        (png(np.zeros((1 << 14, 1 << 13), np.uint8)), "claims 8192×16384 pixels, more than the 67,108,864"),
+        (grey_png(1 << 13, 1 << 14, 8, zlib.compress(b"")), "claims 8192×16384 pixels, more than the 67,108,864"),
         (png(np.array([[0, 1, 2], [2, 9, 1]], np.uint8)), r"has pixels of number 9, which is no class \(there are 3\)"),
     ],
 )

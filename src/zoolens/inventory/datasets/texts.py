@@ -5,8 +5,6 @@ They are judged by a class, by one or several numbers, or by how alike the two t
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -14,17 +12,14 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.errors import DatasetError
-from zoolens.inventory.datasets.classes import WHOLE, choose_part, class_indices, class_names
+from zoolens.inventory.datasets.classes import choose_part, class_names
 from zoolens.inventory.datasets.dataset import NO_LABELS
+from zoolens.inventory.datasets.table_cells import LABELS, Table, labels_of, number_of, text_of, usual_columns
 from zoolens.inventory.datasets.text_dataset import TextDataset, TextPair, Truths, Value
-from zoolens.inventory.datasets.text_tables import Row, read_table
+from zoolens.inventory.datasets.text_tables import read_table
 from zoolens.inventory.datasets.truth import Truth
 
 _TEXTS: Final = ("text", "sentence", "content", "review", "tweet", "document", "body")
-_LABELS: Final = ("label", "labels", "class", "category", "sentiment", "target")
-_FRACTION: Final = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
-
-_Table = list[tuple[int, Row]]
 
 
 def open_texts(
@@ -62,10 +57,10 @@ def open_texts(
     return _labelled(values, rows, label, classes, known, path)
 
 
-def _values(rows: _Table, text: str | None, columns: Sequence[str], path: Path) -> list[Value]:
+def _values(rows: Table, text: str | None, columns: Sequence[str], path: Path) -> list[Value]:
     if text is None or "," not in text:
-        chosen = choose_part("column", "text", text, _usual(_TEXTS, columns), columns, path)
-        return [_text(row, chosen, path, number) for number, row in rows]
+        chosen = choose_part("column", "text", text, usual_columns(_TEXTS, columns), columns, path)
+        return [text_of(row, chosen, path, number) for number, row in rows]
     names = text.split(",")
     if len(names) != 2:
         raise DatasetError(
@@ -73,7 +68,7 @@ def _values(rows: _Table, text: str | None, columns: Sequence[str], path: Path) 
             hint="Name one column, or two.",
         )
     first, second = (choose_part("column", "text", name, (), columns, path) for name in names)
-    return [TextPair(_text(row, first, path, number), _text(row, second, path, number)) for number, row in rows]
+    return [TextPair(text_of(row, first, path, number), text_of(row, second, path, number)) for number, row in rows]
 
 
 def _check_pairs(values: list[Value], similarity: str | None, path: Path) -> None:
@@ -84,81 +79,27 @@ def _check_pairs(values: list[Value], similarity: str | None, path: Path) -> Non
         )
 
 
-def _numbers(rows: _Table, value: str | None, similarity: str | None, columns: Sequence[str], path: Path) -> Truths:
+def _numbers(rows: Table, value: str | None, similarity: str | None, columns: Sequence[str], path: Path) -> Truths:
     kind, given = ("value", value.split(",")) if value is not None else ("similarity", [similarity or ""])
     names = [choose_part("column", kind, name, (), columns, path) for name in given]
-    numbers = [np.array([_number(row, name, path, line) for name in names]) for line, row in rows]
+    numbers = [np.array([number_of(row, name, path, line) for name in names]) for line, row in rows]
     return Truths(kind, [Truth(kind, {kind: each}) for each in numbers])
 
 
 def _labelled(
-    values: list[Value], rows: _Table, label: str | None, classes: str | None, columns: Sequence[str], path: Path
+    values: list[Value], rows: Table, label: str | None, classes: str | None, columns: Sequence[str], path: Path
 ) -> TextDataset:
-    usual = _usual(_LABELS, columns)
+    usual = usual_columns(LABELS, columns)
     labelled = label != NO_LABELS and bool(label is not None or usual)
     names = class_names(classes, path.parent)
     if not labelled:
         unlabelled = TextDataset(values, name=path.stem, classes=names)
-        others = [column for column in columns if column not in _usual(_TEXTS, columns)]
+        others = [column for column in columns if column not in usual_columns(_TEXTS, columns)]
         if others and label is None:
             unlabelled.notes = (
                 f"none of the columns {', '.join(others)[:200]} has a usual name for labels: choose one with label=…, "
                 "or a number with value=…",
             )
         return unlabelled
-    chosen = choose_part("column", "label", label, usual, columns, path)
-    words = [_label(row, chosen, path, number) for number, row in rows]
-    _refuse_fractions(words, chosen, path)
-    indices, known = class_indices(sorted(set(words)), names, str(path))
-    return TextDataset(
-        values,
-        [indices[word] for word in words],
-        name=path.stem,
-        classes=known,
-        alphabetical=names is None and known is not None,
-    )
-
-
-def _usual(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """The columns with one of these names, in any case, the likeliest first."""
-    return [column for name in names for column in columns if column.lower() == name]
-
-
-def _number(row: Row, column: str, path: Path, line: int) -> float:
-    value = row.get(column)
-    try:
-        number = math.nan if isinstance(value, bool) or value is None else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise DatasetError(
-            f"{path} line {line} has no number in {column!r}, but {str(value)[:40]!r}.",
-            hint="Complete the line, or remove it.",
-        )
-    return number
-
-
-def _text(row: Row, column: str, path: Path, number: int) -> str:
-    value = row.get(column)
-    if not isinstance(value, str):
-        raise DatasetError(f"{path} line {number} has no text in {column!r}.", hint="Complete the line, or remove it.")
-    return value
-
-
-def _label(row: Row, column: str, path: Path, number: int) -> str:
-    value = row.get(column)
-    if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
-        raise DatasetError(
-            f"{path} line {number} has no label in {column!r}.", hint="Labels are numbers of classes, or words."
-        )
-    return str(value).strip()
-
-
-def _refuse_fractions(words: Sequence[str], column: str, path: Path) -> None:
-    """Ratings are no classes: as such each of them would be one of its own."""
-    odd = next((word for word in words if _FRACTION.fullmatch(word) and not WHOLE.fullmatch(word)), None)
-    if odd is not None:
-        raise DatasetError(
-            f"The column {column!r} of {path} holds the number {odd}, which is not a class.",
-            hint=f"Of a quantity, say value={column}; else name another column, label=…, or none, label={NO_LABELS}.",
-        )
+    found = labels_of(rows, choose_part("column", "label", label, usual, columns, path), names, path)
+    return TextDataset(values, found.numbers, name=path.stem, classes=found.classes, alphabetical=found.alphabetical)

@@ -77,7 +77,7 @@ def open_voc(
             _add(found, number, thing, path)
         check_count(str(folder), len(found.word))
         picture = _picture(pictures, path, root)
-        entries.append(Entry(readable(picture.name), picture, UNLABELLED))
+        entries.append(Entry(readable(picture.name), str(picture), UNLABELLED))
     chosen = "" if split is None else f" {split}"
     names = class_names(classes, folder, NAMES) or (CLASSES if _is_vocs_own(folder) else None)
     dataset = _dataset(found, files, sizes, entries, names, int(origin))

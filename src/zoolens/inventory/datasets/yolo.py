@@ -53,8 +53,8 @@ class YoloImages(BoxedImages):
 
     def truth(self, index: int) -> Truth:
         shares = self.table.truth(range(len(self))[index])
-        name = self._entries[index].id
-        height, width = image_size(self._files[index], name, turned=self._decoder in TURNING)
+        entry = self._entries[index]
+        height, width = image_size(entry.file, entry.id, turned=self._decoder in TURNING)
         sides = shares["boxes"][:, 2:] * (width, height)
         corners = shares["boxes"][:, :2] * (width, height) - sides / 2
         boxes = np.concatenate([corners, sides], axis=1)
@@ -87,7 +87,7 @@ def open_yolo(
             hint="Labels lie in a folder labels beside images, each called like its picture.",
         )
     names = [readable(path.relative_to(folders.root).as_posix()) for path in pictures]
-    entries = [Entry(name, path, UNLABELLED) for name, path in zip(names, pictures, strict=True)]
+    entries = [Entry(name, str(path), UNLABELLED) for name, path in zip(names, pictures, strict=True)]
     shares = np.asarray(found.shares, np.float64).reshape(-1, 4)
     parts = (shares, np.asarray(found.classes, np.int64), shares[:, 2] * shares[:, 3], np.zeros(len(shares), bool))
     table = sorted_by_image(np.asarray(found.image, np.int64), len(pictures), parts)

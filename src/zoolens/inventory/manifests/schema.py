@@ -13,7 +13,14 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from zoolens.base import plugins
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
 from zoolens.inventory.manifests.schema_boxes import check_box_steps
-from zoolens.inventory.manifests.schema_inputs import SizeOf, check_given, check_inputs, check_sound, check_text
+from zoolens.inventory.manifests.schema_inputs import (
+    SizeOf,
+    check_given,
+    check_inputs,
+    check_sound,
+    check_text,
+    check_texts,
+)
 from zoolens.inventory.manifests.schema_masks import check_mask_steps
 from zoolens.inventory.manifests.schema_sound import MAX_SAMPLES as MAX_SOUND
 from zoolens.inventory.manifests.schema_sound import Sound
@@ -104,11 +111,15 @@ class Input(Part):
     """One input. Quantised tensors: `preprocess` yields real values, which are then quantised with the file's
     own scale and zero point."""
 
-    name: str | None = Field(default=None, description="Tensor name; may be left out for a single input.")
+    name: str | None = Field(
+        default=None,
+        description="Tensor name; may be left out for a single input. Of a text beside other inputs, the name of a "
+        "part of the sample.",
+    )
     modality: Literal["image", "array", "text", "sound", "constant", "size"] = Field(
         default="image",
-        description="A text fills all inputs of the model, as `tokenizer` says; a sound likewise, as `sound` says. "
-        "constant and size are for inputs beside that of the sample: see `value` and `size`.",
+        description="A text fills several inputs of the model, as `tokenizer` says; a sound all of them, as `sound` "
+        "says. constant and size are for inputs beside that of the sample: see `value` and `size`.",
     )
     shape: tuple[int | None, ...] = Field(description="With the batch axis; null is a free dimension.")
     layout: Literal["NCHW", "NHWC", "NHW", "NC"] = "NCHW"
@@ -350,27 +361,13 @@ class Manifest(Part):
         return self
 
     @model_validator(mode="after")
-    def _text_is_alone(self) -> Self:
-        if not self.takes_text:
-            if any(output.pooling for output in self.outputs):
-                raise ValueError("pool is for models that take text: it is the mean over the tokens of a text")
-            if any(file.role == ROLE for asset in self.assets for file in asset.files):
-                raise ValueError("a file has the role tokenizer, but no input is of modality: text")
-            return self
-        if len(self.inputs) > 1:
-            raise ValueError("a text fills all inputs by itself: name them under tokenizer, in tensors")
-        if self.code is not None and self.code.preprocess is not None:
-            raise ValueError("a text is prepared by its tokenizer: code.preprocess is for images and arrays")
-        if any(all(file.role != ROLE for file in asset.files) for asset in self.assets):
-            raise ValueError("the input is text: every asset lists its tokenizer.json as a file of role: tokenizer")
-        return self
-
-    @model_validator(mode="after")
-    def _sound_is_alone(self) -> Self:
-        if self.takes_sound and len(self.inputs) > 1:
-            raise ValueError(
-                "a sound fills all inputs by itself: name the others under sound, in carry or in constants"
-            )
+    def _texts_fit(self) -> Self:
+        check_texts(
+            [(spec.name, spec.tokenizer) for spec in self.inputs],
+            [any(file.role == ROLE for file in asset.files) for asset in self.assets],
+            pooled=any(output.pooling for output in self.outputs),
+            coded=self.code is not None and self.code.preprocess is not None,
+        )
         return self
 
     def __repr__(self) -> str:
@@ -380,7 +377,13 @@ class Manifest(Part):
 
     @property
     def takes_text(self) -> bool:
-        return any(spec.modality == "text" for spec in self.inputs)
+        """Whether its only input is a text. A text beside other inputs is one of several."""
+        return [spec.modality for spec in self.inputs] == ["text"]
+
+    @property
+    def decoder(self) -> Decoder:
+        """Who decodes image files: as the first image says."""
+        return next((spec for spec in self.inputs if spec.modality == "image"), self.inputs[0]).decoder
 
     @property
     def takes_sound(self) -> bool:

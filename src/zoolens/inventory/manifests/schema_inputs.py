@@ -74,11 +74,54 @@ def _check_value(value: float | tuple[float, ...], shape: Shape) -> None:
 
 
 def check_inputs(modalities: Sequence[str]) -> None:
-    """ValueError unless a sample comes first, and is an image where another input is its size."""
+    """ValueError unless a sample comes first, alone where it is a sound, and an image where an input is its size."""
     if modalities[0] in GIVEN:
         raise ValueError(
             f"the first input takes the sample, and is no {modalities[0]}: put it first, whatever the file"
         )
+    if "sound" in modalities and len(modalities) > 1:
+        raise ValueError("a sound fills all inputs by itself: name the others under sound, in carry or in constants")
     taking = [modality for modality in modalities if modality not in GIVEN]
     if "size" in modalities and taking != ["image"]:
         raise ValueError("an input of modality: size is about the only image that the model takes beside it")
+
+
+_Named = tuple[str | None, Tokenizer | None]  # an input, and what makes tokens of it where it is a text
+
+
+def check_texts(inputs: Sequence[_Named], with_tokenizer: Sequence[bool], *, pooled: bool, coded: bool) -> None:
+    """ValueError unless texts fit a manifest. `with_tokenizer`: whether each asset has a file of this role."""
+    texts = sum(tokenizer is not None for _, tokenizer in inputs)
+    if pooled and texts != 1:
+        raise ValueError("pool is for models that take one text: it is the mean over the tokens of that text")
+    if not texts and any(with_tokenizer):
+        raise ValueError("a file has the role tokenizer, but no input is of modality: text")
+    if not texts:
+        return
+    if len(inputs) > 1:
+        _check_beside_others(inputs)
+    if coded:
+        raise ValueError("a text is prepared by its tokenizer: code.preprocess is for images and arrays")
+    if not all(with_tokenizer):
+        raise ValueError("an input is text: every asset lists its tokenizer.json as a file of role: tokenizer")
+
+
+def _check_beside_others(inputs: Sequence[_Named]) -> None:
+    """ValueError unless each of several inputs, one of them a text, has a name, and each text tensors of its own."""
+    if any(name is None for name, _ in inputs):
+        raise ValueError("beside a text, every input has a name: that of a part of the sample")
+    filled = [name for name, tokenizer in inputs if tokenizer is None]
+    for name, tokenizer in inputs:
+        if tokenizer is None:
+            continue
+        if not tokenizer.tensors.names:
+            raise ValueError(
+                f"the text {name} has other inputs beside it: say under tokenizer which ones it fills, "
+                "tensors: {input_ids: …}"
+            )
+        if tokenizer.pair is not None:
+            raise ValueError(f"the text {name} has other inputs beside it, and pair is for a text alone")
+        filled += tokenizer.tensors.names.values()
+    twice = next((name for name in filled if filled.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"the input {twice} is filled twice")

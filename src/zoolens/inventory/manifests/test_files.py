@@ -276,7 +276,7 @@ def test_a_text_is_declared_with_its_tokenizer():
         ("embedding", "classification", "pool and l2_normalize are for vectors"),
         ("{op: pool}, {op: l2_normalize}", "{op: l2_normalize}, {op: pool}", "pool is the first step"),
         ("ids, attention_mask: mask}", "ids}\n      padding: longest", "depend on the others in its batch"),
-        ("outputs:", "  - {shape: [1, 3, 8, 8]}\noutputs:", "a text fills all inputs by itself: name them"),
+        ("outputs:", "  - {shape: [1, 3, 8, 8]}\noutputs:", "beside a text, every input has a name"),
         ("assets:", "code: {preprocess: x}\nassets:", "a text is prepared by its tokenizer"),
     ],
 )  # fmt: skip
@@ -289,7 +289,7 @@ def test_a_text_that_cannot_be_prepared_is_refused(before, after, sentence):
 def test_what_is_for_texts_is_refused_elsewhere():
     with pytest.raises(ManifestError, match="a file has the role tokenizer, but no input"):
         parse_manifest(GOOD.replace("location: good.onnx", "{location: good.json, role: tokenizer}"))
-    with pytest.raises(ManifestError, match="pool is for models that take text"):
+    with pytest.raises(ManifestError, match="pool is for models that take one text"):
         parse_manifest(GOOD.replace("labels: [cat, dog]", "{task: other, postprocess: [{op: pool}]}"))
 
 

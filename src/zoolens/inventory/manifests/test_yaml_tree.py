@@ -74,3 +74,9 @@ def test_integers_of_64_bits_are_read():
 def test_a_large_integer_as_a_key_is_refused():
     with pytest.raises(YamlRefused, match="larger than"):
         YamlTree(f"0x{'f' * 900}: 1")
+
+
+def test_keys_may_be_kept_as_they_are_written():
+    tree = YamlTree("on: yes\n1.0: x\n~: 2\n", text_keys=True)
+    assert tree.value == {"on": True, "1.0": "x", "~": 2}
+    assert tree.find(("on",)) == (1, ("on",))

@@ -44,9 +44,13 @@ read_exponents(_Loader)
 
 
 class YamlTree:
-    """The plain values of a text, and the line each one stands on, by its path. Raises Refused."""
+    """The plain values of a text, and the line each one stands on, by its path. Raises Refused.
 
-    def __init__(self, text: str) -> None:
+    `text_keys`: keys are the text as it is written. To YAML 1.1, `on`, `off`, `yes` and `no` are true and false.
+    """
+
+    def __init__(self, text: str, *, text_keys: bool = False) -> None:
+        self._text_keys = text_keys
         self._line: dict[tuple[Any, ...], int] = {}
         self._constructor = yaml.constructor.SafeConstructor()
         root = _compose(text)
@@ -81,6 +85,8 @@ class YamlTree:
             if not isinstance(key_node, yaml.ScalarNode):
                 raise YamlRefused(line, "a key must be plain text")
             key = self._scalar(key_node)
+            if self._text_keys:
+                key = str(key_node.value)
             if key in result:
                 raise YamlRefused(line, f"{key!r} is given twice")
             self._line[(*path, key)] = line

@@ -66,6 +66,8 @@ class PrepareArray(Prepare):
 
     def many(self, values: Array) -> Array:
         refuse_text(values)
+        if values.ndim == 1 and self._wanted in ((1,), (None,)):
+            values = values[:, np.newaxis]  # a number is a row of one
         self._check_shape(values.shape[1:])
         real = values if self._untouched else values * self._factor + self._offset
         if real.dtype == self._dtype:

@@ -84,6 +84,12 @@ class SoundFeeds:
                 f"next window, is {first.dtype}.",
                 hint="Correct carry in the manifest.",
             )
+        if state.dtype.kind == "f" and not np.isfinite(state).all():
+            # Later answers may be finite all the same: a sigmoid makes 1 of infinity.
+            raise ModelError(
+                f"The state {self._carried[name]} holds NaN or infinity, so that no later answer means anything.",
+                hint="Check the scale of the samples (op: waveform) and what carry takes with the next window.",
+            )
         return state.astype(first.dtype, copy=False)
 
     def _rows(self, name: str, answer: Array, windows: int) -> Array:

@@ -254,3 +254,17 @@ class Whole(Counter):
 def test_a_state_of_another_type_is_refused():
     with pytest.raises(ModelError, match=r"The output next is int64, but the input state, .* is float32"):
         feeds("frames").answered(Whole(), np.ones((1, 2, 3), np.float32))
+
+
+class Growing(Counter):
+    """Its state has no end, and its answers are finite all the same."""
+
+    def predict(self, feeds):
+        answer = super().predict(feeds)
+        with np.errstate(over="ignore"):
+            return {"sum": np.ones_like(answer["sum"]), "next": (feeds["state"] + np.float32(1)) * np.float32(1e20)}
+
+
+def test_a_state_that_grows_without_end_is_refused():
+    with pytest.raises(ModelError, match="The state next holds NaN or infinity, so that no later answer"):
+        feeds("frames").answered(Growing(), np.ones((1, 5, 3), np.float32))

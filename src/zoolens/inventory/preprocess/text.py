@@ -38,6 +38,17 @@ class TextFacts:
     unknown: int | None
 
 
+def joined_facts(parts: Sequence[TextFacts]) -> TextFacts:
+    """The facts of all texts together."""
+    unknown = [part.unknown for part in parts if part.unknown is not None]
+    return TextFacts(
+        sum(part.texts for part in parts),
+        sum(part.cut for part in parts),
+        sum(part.tokens for part in parts),
+        sum(unknown) if unknown else None,
+    )
+
+
 class PrepareText(Prepare):
     """A text becomes a record with a field for each input of the model, always max_length long. `feeds` takes records
     apart again, and only then leaves out the padding that no text of the batch needs."""
@@ -143,14 +154,7 @@ class PrepareText(Prepare):
 
     def facts(self, values: Iterator[Array]) -> TextFacts:
         """What became of these texts, batch by batch."""
-        parts = [self.facts_of(self.many(batch)) for batch in values]
-        unknown = [part.unknown for part in parts if part.unknown is not None]
-        return TextFacts(
-            sum(part.texts for part in parts),
-            sum(part.cut for part in parts),
-            sum(part.tokens for part in parts),
-            sum(unknown) if unknown else None,
-        )
+        return joined_facts([self.facts_of(self.many(batch)) for batch in values])
 
     def facts_of(self, records: Array) -> TextFacts:
         """Returns how many prepared texts were cut, and how many tokens they have."""

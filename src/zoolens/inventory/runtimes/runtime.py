@@ -20,6 +20,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -140,6 +141,7 @@ class Session(ABC):
     phases: dict[str, float]  # seconds spent in "load" and "compile", filled in by Runtime.open
     sandbox: str = "none (in this process)"  # what confines the process that the model runs in
     elsewhere: bool = False  # in another process, to which it takes time to hand a batch over
+    in_flight: int = 1  # predictions worth beginning before the first of them is waited for
     largest_batch: int | None = None  # rows that it takes at once, where there is a limit
     postprocessed: bool = False  # its main output holds probabilities, after the manifest's postprocessing
     last_predict_seconds: float | None = None  # of the last batches, as that other process saw them
@@ -157,7 +159,8 @@ class Session(ABC):
         """
 
     def begin_predict(self, batches: Sequence[Mapping[str, Tensor]]) -> Callable[[], list[Tensors]]:
-        """Hand over some batches; what is given back waits for their answers. In our own process they are run now."""
+        """Hand over some batches; what is given back waits for their answers, which are asked for in the order in which
+        batches were handed over. In our own process they are run now, unless a device runs them."""
         answers = [self.predict(feeds) for feeds in batches]
         return lambda: answers
 
@@ -198,6 +201,18 @@ class Session(ABC):
         self.close()
 
 
+class Yielding(IntEnum):
+    """When threads of a session that wait for work sleep. Many frameworks let them spin for a while, which makes the
+    next work quicker where it comes at once, and takes a core from everybody else."""
+
+    NEVER = 0  # they do what the framework does by itself
+    AFTER_CALLS = 1  # as soon as a call has ended
+    # Also where they wait for each other within a call. Spinning there makes long calls up to a third faster on idle
+    # cores. Calls of less than a millisecond gain nothing, and a thread that spins for another one which has no core
+    # spins until the scheduler's next tick: 4 ms for a call of 0.06 ms.
+    ALWAYS = 2
+
+
 class Runtime(ABC):
     """One way of running models. Stateless: all state lives in the sessions it opens."""
 
@@ -214,14 +229,14 @@ class Runtime(ABC):
     cannot: ClassVar[Mapping[str, str]] = {}  # ability -> why not
     fragile: ClassVar[str | None] = None  # why a model can take the process down: it has its own even when trusted
     plain: ClassVar[str | None] = None  # why its files are harmless data: they are then read in our own process
+    coarser_modes: ClassVar[tuple[str, ...]] = ()  # those that compute in less precision than the default
     compilers: ClassVar[tuple[str, ...]] = ()  # modes in which it starts other programs; the sandbox then lets it
     compiler_cache: ClassVar[str | None] = None  # the variable that tells its compiler where to keep what it made
     takes_packed: ClassVar[bool] = False  # its sessions take texts and bfloat16 as numbers, as `packed` makes them
+    spins: ClassVar[bool] = False  # threads of its sessions spin within a call, unless it always yields
     addressed: ClassVar[str | None] = None  # how an address is written, of a runtime that is named as name:address
 
-    # Whether the threads of its sessions sleep as soon as a call has ended. Many frameworks let them spin for a while,
-    # which makes the next call quicker where it comes at once, and takes a core from everybody else. Set by servers.
-    yielding: bool = False
+    yielding: Yielding = Yielding.NEVER  # set by servers
 
     def __init__(self, address: str = "") -> None:
         self.address = address

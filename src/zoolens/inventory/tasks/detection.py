@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from zoolens.base.errors import ManifestError
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.schema_boxes import LEVELS, MOST_BOXES
-from zoolens.inventory.manifests.schema_inputs import GIVEN
 from zoolens.inventory.preprocess.box_outputs import ImageBoxes, build_boxes
 from zoolens.inventory.preprocess.letterbox import Framing, declared_framing
 from zoolens.inventory.tasks.documents import AnswerClasses, shortest
@@ -41,6 +40,7 @@ from zoolens.inventory.tasks.task import (
     Task,
     column,
     judged_at_once,
+    no_labels,
     ragged_column,
 )
 
@@ -52,6 +52,7 @@ METRICS: Final = tuple(Metric(figure.name, blind=0.0 if figure.name == "ap" else
 # Places of the areas that each average precision is about; recalls are shares, and not too high.
 _PRECISIONS: Final = {"ap": 0, "ap50": 0, "ap75": 0, "ap_small": 1, "ap_medium": 2, "ap_large": 3}
 _SHOWN: Final = 4  # boxes of one answer
+_MANY_DROPPED: Final = "boxes of classes that the dataset does not have were"
 _BUCKETS: Final = 64  # of classes, in the signature
 _RESAMPLES: Final = 1000  # at once; 64 at a time take twice as long
 
@@ -104,11 +105,11 @@ class Detection(Task):
         }
 
     def reader(self, setup: OutputSetup) -> Reader:
-        taking = [spec.modality for spec in setup.inputs if spec.modality not in GIVEN]
-        if taking != ["image"]:
+        images = [spec for spec in setup.inputs if spec.modality == "image"]
+        if len(images) != 1 or any(spec.modality in ("text", "sound") for spec in setup.inputs):
             raise ManifestError("Boxes can be brought back only into the single image that a model takes.")
         # Refused before anything is run: the way back does not depend on the size of an image.
-        declared_framing(setup.inputs[0].preprocess, (1000, 1000))
+        declared_framing(images[0].preprocess, (1000, 1000))
         read = build_boxes(setup.output, setup.tensors)
         _check_translation(setup)
 
@@ -146,6 +147,9 @@ class Detection(Task):
     def agreement_name(self, tolerance: float = TOLERANCE) -> str:
         return f"mean agreement of boxes of score ≥ {SEEN:g}"
 
+    def silent(self, answers: Answers) -> NDArray[np.bool_]:
+        return np.array([not len(found.above(SEEN)) for found in detected(answers)], np.bool_)
+
     def signature(self, answers: Answers) -> NDArray[Any]:
         """The summed scores of each class (modulo 64) of the boxes that are shown.
 
@@ -161,12 +165,10 @@ class Detection(Task):
         """F1 of each image at an overlap of 0.5; 1 where nothing is to be found and nothing was."""
         if not answers.truths:
             return np.zeros(len(answers))
-        judging = self.judging()
-        judging.add(answers)
-        return judging.scores()
+        return judged_at_once(answers, labels).scores()
 
     def judgement(self, answers: Answers) -> Judgement | None:
-        return judged_at_once(self, answers)
+        return judged_at_once(answers, no_labels(answers)).judgement()
 
     def judging(self) -> BoxJudging:
         return BoxJudging()
@@ -216,7 +218,7 @@ class BoxJudging:
         self._scores: list[Floats] = []
         self._dropped = 0
 
-    def add(self, answers: Answers) -> None:
+    def add(self, answers: Answers, labels: NDArray[Any]) -> None:
         parts = [match_boxes(found, true) for found, true in zip(detected(answers), true_boxes(answers), strict=True)]
         assert self._parts is not None, "what was judged cannot be added to"
         self._parts.add(parts)
@@ -241,7 +243,7 @@ class BoxJudging:
         return Judgement(
             METRICS,
             lambda weights: accumulator.resampled(weights)[0],
-            tuple(_notes(self._dropped, len(classes))),
+            tuple(_notes(self._dropped, int(np.count_nonzero(having[0])))),
             ClassFigures(
                 Metric("class_ap"),
                 classes,
@@ -290,9 +292,13 @@ def _f1(parts: ImageParts) -> float:
 
 
 def _notes(dropped: int, classes: int) -> Iterator[str]:
-    yield f"figures are averages over the classes with true boxes, which are {classes:,}"
+    if classes:
+        yield f"figures are averages over the classes with true boxes, which are {classes:,}"
+    else:
+        yield "no image has a true box that counts (crowds do not)"
     if dropped:
-        yield f"{dropped:,} boxes of classes that the dataset does not have were left out"
+        were = "box of a class that the dataset does not have was" if dropped == 1 else _MANY_DROPPED
+        yield f"{dropped:,} {were} left out"
 
 
 def _class_name(number: int, names: Sequence[str] | None) -> str:

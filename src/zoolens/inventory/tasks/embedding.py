@@ -10,7 +10,7 @@ documents that are relevant to it, among all documents of the dataset. Resamplin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,7 +23,7 @@ from zoolens.inventory.tasks.regression import CORRELATIONS
 from zoolens.inventory.tasks.scoring.number_figures import correlation_figures
 from zoolens.inventory.tasks.scoring.rank_correlation import PairedNumbers, pair_numbers
 from zoolens.inventory.tasks.scoring.ranked_scores import RankedScores, weighted_areas
-from zoolens.inventory.tasks.scoring.retrieval import query_ndcg, verification_scores
+from zoolens.inventory.tasks.scoring.retrieval import query_ndcg, random_ndcg, verification_scores
 from zoolens.inventory.tasks.task import Answers, Column, Floats, column, taken_answers
 from zoolens.inventory.tasks.vectors import Vectors, cosine
 
@@ -75,10 +75,12 @@ class Embedding(Vectors):
             return retrieval(answers)
         cosines = pair_cosines(answers)
         pairs = pair_numbers(cosines, true)
+        notes = tuple(_zero_vectors(answers))
         if set(np.unique(true).tolist()) != {0.0, 1.0}:
-            return Judgement(CORRELATIONS, lambda weights: correlation_figures(pairs, weights))
+            return Judgement(CORRELATIONS, lambda weights: correlation_figures(pairs, weights), notes)
         ranked = verification_scores(cosines, true == 1)
-        notes = (f"{int(true.sum()):,} of {len(true):,} pairs are the same, the others different",)
+        same = int(true.sum())
+        notes += (f"{same:,} of {len(true):,} pairs {'is' if same == 1 else 'are'} the same, the others different",)
         return Judgement((*CORRELATIONS, VERIFICATION), lambda weights: _verified(pairs, ranked, weights), notes)
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
@@ -103,12 +105,24 @@ def _similarity(answers: Answers, place: int) -> float:
 
 
 def pair_cosines(answers: Answers) -> Floats:
-    """The cosine of the vectors of each pair's two texts."""
+    """The cosine of the vectors of each pair's two texts. A vector of zeros is like nothing, also not like another."""
+    first, second = _halves(answers)
+    return np.where(first.any(axis=1) & second.any(axis=1), cosine(first, second), 0.0)
+
+
+def _zero_vectors(answers: Answers) -> Iterator[str]:
+    first, second = _halves(answers)
+    if zero := int(np.count_nonzero(~(first.any(axis=1) & second.any(axis=1)))):
+        yield f"{zero:,} of {len(first):,} pairs have a vector of zeros, whose cosine counts as 0"
+
+
+def _halves(answers: Answers) -> tuple[Floats, Floats]:
+    """The vectors of the first and of the second text of each pair."""
     vectors = np.asarray(column(answers, "vector"), np.float64)
     if vectors.shape[1] % 2:
         raise ZoolensError(f"{answers.output} has {vectors.shape[1]} numbers a pair, not two vectors of one length.")
     half = vectors.shape[1] // 2
-    return cosine(vectors[:, :half], vectors[:, half:])
+    return vectors[:, :half], vectors[:, half:]
 
 
 def _verified(pairs: PairedNumbers, ranked: RankedScores, weights: Counts) -> Floats:
@@ -121,7 +135,7 @@ def _verified(pairs: PairedNumbers, ranked: RankedScores, weights: Counts) -> Fl
 
 def retrieval(answers: Answers) -> Judgement:
     """nDCG@10 of the queries, of which each counts as often as it is drawn."""
-    values, unfound = query_figures(answers)
+    values, by_chance, unfound = query_figures(answers)
     judged = np.isfinite(values)
     gains: Ragged = answers.truths[GAINS]
     queries, documents = int(judged.sum()), int(np.sum([len(own) > 0 for own in answers.truths[OWN]]))
@@ -133,7 +147,8 @@ def retrieval(answers: Answers) -> Judgement:
     if unfound:
         notes.append(f"{unfound:,} relevant documents are not among the inputs, and count as never found")
     # Fewer queries than an interval needs inputs: it would rest on them alone, however many documents there are.
-    metric = Metric(f"ndcg_at_{RANKED}", interval=queries >= LEAST_INPUTS)
+    blind = float(by_chance[judged].mean()) if judged.any() else None
+    metric = Metric(f"ndcg_at_{RANKED}", interval=queries >= LEAST_INPUTS, blind=blind)
     gained = np.where(judged, values, 0.0)
 
     def aggregate(weights: Counts) -> Floats:
@@ -143,10 +158,10 @@ def retrieval(answers: Answers) -> Judgement:
     return Judgement((metric,), aggregate, tuple(notes))
 
 
-def query_figures(answers: Answers) -> tuple[Floats, int]:
-    """nDCG@10 of each input that is a query, NaN of all others and of those without a relevant document; and how many
-    relevant documents are not there. A document with a gain of NaN is not ranked; if it was also judged as relevant, it
-    counts as never found."""
+def query_figures(answers: Answers) -> tuple[Floats, Floats, int]:
+    """nDCG@10 of each input that is a query, NaN of all others and of those without a relevant document; the same of
+    documents in random order; and how many relevant documents are not there. A document with a gain of NaN is not
+    ranked; if it was also judged as relevant, it counts as never found."""
     own: list[str] = list(answers.truths[OWN])
     wanted: Ragged = answers.truths[DOCUMENTS]
     gains: Ragged = answers.truths[GAINS]
@@ -156,7 +171,7 @@ def query_figures(answers: Answers) -> tuple[Floats, int]:
         raise ModelError(f"A vector of {answers.output} holds NaN or infinity, so that nothing is ranked by it.")
     units = _units(vectors)
     documents = units[[place for place, name in enumerate(own) if name]]
-    values, unfound = np.full(len(own), np.nan), 0
+    (values, by_chance), unfound = np.full((2, len(own)), np.nan), 0
     queries = np.flatnonzero(wanted.lengths > 0)
     step = max(1, _AT_ONCE // max(1, len(documents)))
     for begin in range(0, len(queries), step):
@@ -175,7 +190,8 @@ def query_figures(answers: Answers) -> tuple[Floats, int]:
             if left_out:
                 cosines, relevance = np.delete(cosines, left_out), np.delete(relevance, left_out)
             values[query] = query_ndcg(cosines, relevance, RANKED, missing).value
-    return values, unfound
+            by_chance[query] = random_ndcg(relevance, RANKED, missing)
+    return values, by_chance, unfound
 
 
 def _units(vectors: Floats) -> Floats:

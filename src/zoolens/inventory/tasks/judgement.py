@@ -6,9 +6,9 @@ A metric that is no mean over inputs (AP, F1, mIoU, AUC) gets its interval and i
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,9 @@ import numpy as np
 from zoolens.base.statistics.resampling import ROWS, SHARE, Aggregate, Counts, Floats, Limits
 
 FRACTION: Final = "fraction"
+# Between blind answers and the best value: twice what `eval` and `doctor` call hardly better. With less, a perfect
+# model cannot be told from one that does not look at its inputs.
+LEAST_ROOM: Final = 0.02
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,29 @@ class Metric:
         """The best value there is, which may be infinite."""
         return self.limits[0] if self.lower_is_better else self.limits[1]
 
+    def above_blind(self, value: float) -> float | None:
+        """How much better a value is than that of blind answers: in points of a share or correlation, else relative to
+        theirs. None where theirs is not known."""
+        if self.blind is None or math.isnan(self.blind):
+            return None
+        gain = self.blind - value if self.lower_is_better else value - self.blind
+        if self.unit == FRACTION or not gain:
+            return gain
+        return gain / abs(self.blind) if self.blind else math.copysign(math.inf, gain)
+
+    @property
+    def tells(self) -> bool:
+        """Whether the best value is clearly better than that of blind answers. Where it is not, such as where every
+        input has the same label, the data do not show whether a model looks at its inputs."""
+        room = self.above_blind(self.best)
+        return room is None or room > LEAST_ROOM
+
+    def is_hardly_better(self, value: float, than: float) -> bool:
+        """Whether a value is better than that of blind answers by at most `than`, as `above_blind` counts, and by at
+        most half of what is possible. False where that is not known."""
+        gain, room = self.above_blind(value), self.above_blind(self.best)
+        return gain is not None and room is not None and gain <= min(than, room / 2)
+
 
 def _none(_: str | int) -> float:
     return 0.0
@@ -47,10 +73,6 @@ class ClassFigures:
     classes: tuple[int, ...]
     aggregate: Callable[[Counts], Floats]
     optimism: Callable[[int], float] = _none  # as that of `Judgement`, by the place of a class
-
-    def of(self, place: int) -> Aggregate:
-        """The aggregate of one class, by its place in `classes`."""
-        return lambda weights: self.aggregate(weights)[:, place]
 
 
 @dataclass(frozen=True)
@@ -69,7 +91,6 @@ class Judgement:
     rows: int = ROWS  # resamples that are computed at once
     # By how much a metric of so few inputs is above that of many on average, by its name.
     optimism: Callable[[str], float] = _none
-    _remembered: dict[bytes, Floats] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def main(self) -> Metric:
@@ -78,7 +99,7 @@ class Judgement:
     def of(self, name: str) -> Aggregate:
         """The aggregate of one metric."""
         place = [metric.name for metric in self.metrics].index(name)
-        return lambda weights: self._all(weights)[:, place]
+        return lambda weights: self.aggregate(weights)[:, place]
 
     def of_main(self) -> Aggregate:
         """The aggregate of the main metric, for who needs no other."""
@@ -96,14 +117,6 @@ class Judgement:
             return self.together(weights)
         found = self.aggregate(weights)
         return found if self.by_class is None else np.concatenate([found, self.by_class.aggregate(weights)], axis=1)
-
-    def _all(self, weights: Counts) -> Floats:
-        """All metrics of some weights. They are remembered, since each metric is resampled with the same weights, and
-        to sort the detections of a dataset again for each of twelve figures would take twelve times as long."""
-        key = hashlib.sha256(weights.tobytes()).digest()
-        if key not in self._remembered:
-            self._remembered[key] = self.aggregate(weights)
-        return self._remembered[key]
 
 
 def each_resample(metrics: Callable[[Counts], Sequence[float]]) -> Callable[[Counts], Floats]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -113,6 +114,9 @@ class MultiLabel(Task):
     def agreement_name(self, tolerance: float = TOLERANCE) -> str:
         return "mean overlap of labels"
 
+    def silent(self, answers: Answers) -> NDArray[np.bool_]:
+        return np.asarray(~answered(answers).any(axis=1))
+
     def signature(self, answers: Answers) -> NDArray[Any]:
         return answered(answers).astype(np.float32)
 
@@ -151,10 +155,8 @@ class MultiLabel(Task):
             if name != _METRICS[0]:
                 return 0.0
             having = parts.true.sum(axis=0)
-            found = precision_optimism(
-                lambda weights: _each_label(parts, ranked, weights)[0], len(answers), having, OF_PLAIN
-            )
-            return found.of_mean(having)
+            precisions = partial(_precisions, ranked)
+            return precision_optimism(precisions, len(answers), having, OF_PLAIN).of_mean(having)
 
         notes = _notes(len(ranked), int(counted[0].sum()), int((~known).sum()), together is None)
         mean_precision, *others = names
@@ -301,6 +303,12 @@ def _each_label(
     return precisions, areas, _ratio(2 * both, every)
 
 
+def _precisions(ranked: Sequence[_Ranked], weights: NDArray[np.int64]) -> Floats:
+    """Average precision of each label (resamples × labels), NaN where undefined."""
+    columns = _columns(weights)
+    return np.stack([one.areas(columns)[0] for one in ranked], axis=1)
+
+
 def _of_sets(parts: LabelParts, weights: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """The share of inputs of which all labels are right, and F1 of all labels together."""
     right = (parts.predicted == parts.true).all(axis=1)
@@ -334,7 +342,9 @@ def _ratio(part: Floats, whole: NDArray[Any]) -> Floats:
 
 
 def _notes(labels: int, used: int, unknown: int, without_micro: bool) -> list[str]:
-    notes = [f"mAP is the mean over the {used} of {labels} labels that an input has"]
+    notes = ["no input has any of the labels"]
+    if used:
+        notes = [f"mAP is the mean over the {used} of {labels} labels that an input has"]
     if unknown:
         notes.append(f"nobody says of {unknown:,} labels of inputs whether they apply; these are left out")
     if without_micro:

@@ -32,6 +32,15 @@ class OutputSetup:
     # The dataset's class for each class of the model, −1 where it has none; None: they are numbered alike.
     translation: NDArray[np.int64] | None = field(default=None, compare=False)
 
+    def require_one_text(self) -> None:
+        """Refuses answers that are places in a text where the model takes another sample, or several texts."""
+        kinds = [spec.modality for spec in self.inputs]
+        if kinds.count("text") != 1 or "image" in kinds:
+            raise ManifestError(
+                f"Answers of the task {self.output.task} are places in a text, but the model takes {', '.join(kinds)}.",
+                hint="It may take one text, with arrays and constants beside it.",
+            )
+
 
 def tensors_by_role(
     output: Output, roles: Mapping[str, bool], outputs: Sequence[TensorSpec], place: int

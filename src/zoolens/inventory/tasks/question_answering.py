@@ -19,7 +19,7 @@ from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
 from zoolens.inventory.tasks.drawing import Drawing
 from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.ragged import Ragged
-from zoolens.inventory.tasks.scoring.answer_spans import Version, answer_parts, best_span
+from zoolens.inventory.tasks.scoring.answer_spans import Version, answer_parts, best_constant_f1, best_span
 from zoolens.inventory.tasks.task import TOLERANCE, TRUTH_KNOWN, Answers, Column, Floats, Task, column
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class QuestionAnswering(Task):
         return {ANSWER: pa.string()}
 
     def reader(self, setup: OutputSetup) -> Reader:
+        setup.require_one_text()
         step = next((step for step in setup.output.postprocess if isinstance(step, AnswerSpan)), AnswerSpan(op="span"))
 
         def read(tensors: Mapping[str, NDArray[Any]], memos: Sequence[Any]) -> list[str]:
@@ -83,6 +84,9 @@ class QuestionAnswering(Task):
     def agreement_name(self, tolerance: float = TOLERANCE) -> str:
         return "F1 of one model's answers against the other's"
 
+    def silent(self, answers: Answers) -> NDArray[np.bool_]:
+        return np.array([not text for text in column(answers, ANSWER)], np.bool_)
+
     def signature(self, answers: Answers) -> NDArray[Any]:
         """How often each letter, by its number, is in an answer."""
         texts = column(answers, ANSWER).tolist()
@@ -108,7 +112,8 @@ class QuestionAnswering(Task):
         parts = answer_parts(column(answers, ANSWER).tolist(), references, version)
         kinds = {"answerable": parts.answerable, "unanswerable": ~parts.answerable} if version == 2 else {}
         chosen = {name: rows for name, rows in kinds.items() if rows.any()}
-        metrics = (Metric("f1", blind=0.0), Metric("exact_match"), *(Metric(f"f1.{name}") for name in chosen))
+        main = Metric("f1", blind=best_constant_f1(references, version))
+        metrics = (main, Metric("exact_match"), *(Metric(f"f1.{name}") for name in chosen))
         everything = np.ones(len(references), np.bool_)
         columns = [(parts.f1, everything), (parts.exact, everything), *((parts.f1, rows) for rows in chosen.values())]
 

@@ -50,6 +50,7 @@ from zoolens.inventory.tasks.task import (
     Floats,
     Task,
     judged_at_once,
+    no_labels,
     ragged_column,
 )
 
@@ -130,7 +131,7 @@ class Segmentation(Task):
         return np.array([_equal_pixels(*pair, "the model's") if said else 0.0 for said, pair in judged])
 
     def judgement(self, answers: Answers) -> Judgement | None:
-        return judged_at_once(self, answers)
+        return judged_at_once(answers, no_labels(answers)).judgement()
 
     def judging(self) -> MaskJudging:
         return MaskJudging()
@@ -168,7 +169,7 @@ class MaskJudging:
     def __init__(self) -> None:
         self._counts = MaskCounts()
 
-    def add(self, answers: Answers) -> None:
+    def add(self, answers: Answers, labels: NDArray[Any]) -> None:
         pairs = list(zip(_masks(answers.truths), _answered(answers), strict=True))
         for pair in pairs:
             _check_sizes(*pair, "the model's")
@@ -338,7 +339,8 @@ def _grid(mask: MaskRuns) -> NDArray[Any]:
 
 def _notes(parts: MaskParts) -> list[str]:
     in_truth = int(parts.in_truth.sum())
-    notes = [f"mIoU is the mean over the {in_truth} classes that the true masks have"]
+    over = "that of the only class" if in_truth == 1 else f"the mean over the {in_truth} classes"
+    notes = [f"mIoU is {over} that the true masks have"]
     if only := int((parts.answered & ~parts.in_truth).sum()):
         counted = "class that is" if only == 1 else "classes that are"
         notes.append(f"{only} {counted} answered but in no true mask would count as 0 with TensorFlow and torchmetrics")

@@ -142,6 +142,11 @@ class Task(ABC):
         """What the mean of `agreement` is, in words before a percentage."""
         return "mean agreement" if self.graded else "same answer"
 
+    def silent(self, answers: Answers) -> NDArray[np.bool_] | None:
+        """Which answers say nothing, such as a list without boxes: two models that both do so agree fully, which tells
+        less than any other agreement. None: every answer says something."""
+        return None
+
     @abstractmethod
     def signature(self, answers: Answers) -> NDArray[Any]:
         """What an index of many models compares: one integer an input, or one vector an input."""
@@ -189,7 +194,9 @@ class Task(ABC):
 class Judging(Protocol):
     """How good answers are that come in pieces, one after the other. All of them have a truth."""
 
-    def add(self, answers: Answers) -> None: ...
+    def add(self, answers: Answers, labels: NDArray[Any]) -> None:
+        """`labels`: the true classes, −1 where there is none, as of a task with a truth of its own."""
+        ...
 
     def scores(self) -> Floats | None:
         """How right each answer is, as `Task.scores` says."""
@@ -205,24 +212,34 @@ class CollectedAnswers:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._pieces: list[Answers] = []
+        self._pieces: list[tuple[Answers, NDArray[Any]]] = []
 
-    def add(self, answers: Answers) -> None:
-        self._pieces.append(answers)
+    def add(self, answers: Answers, labels: NDArray[Any]) -> None:
+        self._pieces.append((answers, labels))
 
     def scores(self) -> Floats | None:
-        answers = joined_answers(self._pieces)
-        return self._task.scores(answers, np.full(len(answers), -1, np.int32))
+        return self._task.scores(*self._joined())
 
     def judgement(self) -> Judgement | None:
-        return self._task.judgement(joined_answers(self._pieces))
+        return self._task.judgement(self._joined()[0])
+
+    def _joined(self) -> tuple[Answers, NDArray[Any]]:
+        if len(self._pieces) > 1:
+            answers, labels = zip(*self._pieces, strict=True)
+            self._pieces = [(joined_answers(answers), np.concatenate(labels))]
+        return self._pieces[0]
 
 
-def judged_at_once(task: Task, answers: Answers) -> Judgement | None:
-    """`Task.judgement` of a task that has a `judging` of its own."""
-    judging = task.judging()
-    judging.add(answers)
-    return judging.judgement()
+def judged_at_once(answers: Answers, labels: NDArray[Any]) -> Judging:
+    """Answers that all have a truth, judged as `zoolens eval` judges them, once for scores and metrics."""
+    judging = task_named(answers.task).judging()
+    judging.add(answers, labels)
+    return judging
+
+
+def no_labels(answers: Answers) -> NDArray[np.int32]:
+    """The labels of answers whose truth is no class."""
+    return np.full(len(answers), -1, np.int32)
 
 
 # Our own entry points, written out: `zoolens runs` would otherwise wait a fifteenth of a second for a list of all
@@ -267,6 +284,20 @@ def known_truths(answers: Answers, labels: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(known != 0)
     # Runs of before this task was judged by truths have none: classes do not judge them.
     return np.asarray(labels >= 0) & (task_named(answers.task).truth is None)
+
+
+def has_one_truth(answers: Answers) -> bool:
+    """Whether all inputs have the very same truth, so that one answer is right for all of them."""
+    columns = [values for name, values in answers.truths.items() if name != TRUTH_KNOWN]
+    return bool(columns) and len(answers) > 1 and all(map(_is_constant, columns))
+
+
+def _is_constant(column: Column) -> bool:
+    if isinstance(column, Ragged):
+        if (column.lengths != column.lengths[0]).any():
+            return False
+        column = column.values.reshape(len(column), -1)
+    return bool((column == column[:1]).all())
 
 
 def taken_answers(answers: Answers, places: NDArray[Any]) -> Answers:

@@ -154,6 +154,8 @@ def test_what_is_left_out_is_noted():
         "figures are averages over the classes with true boxes, which are 1",
         "1,200 boxes of classes that the dataset does not have were left out",
     )
+    crowd = TASK.judgement(answers([found([[0, 0, 9, 9]], [0], [0.9])], [truth([[0, 0, 9, 9]], [0], crowds=[True])]))
+    assert crowd.notes == ("no image has a true box that counts (crowds do not)",)
 
 
 def setup(roles=ROLES, preprocess=(), steps=(BOXES,), **spec):

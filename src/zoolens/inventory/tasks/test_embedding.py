@@ -7,7 +7,7 @@ import pytest
 
 from zoolens.base.errors import ModelError
 from zoolens.inventory.datasets.truth import Truth
-from zoolens.inventory.tasks.embedding import Embedding, query_figures
+from zoolens.inventory.tasks.embedding import Embedding, pair_cosines, query_figures
 from zoolens.inventory.tasks.scoring.retrieval import query_ndcg
 from zoolens.inventory.tasks.task import Answers
 from zoolens.testing.task_contract import N, TaskContract
@@ -80,10 +80,14 @@ def searched():
 def test_queries_rank_all_documents(searched):
     given, vectors, gains = searched
     expected = [brute_force(vectors[40 + place], vectors[:40], own) for place, own in enumerate(gains)]
-    values, unfound = query_figures(given)
+    values, by_chance, unfound = query_figures(given)
     assert np.isnan(values[:40]).all()
     assert not unfound
     np.testing.assert_allclose(values[40:], expected)
+    # Documents that are all alike share their places, as those in random order do on average.
+    alike = Answers("out", "embedding", {"vector": np.ones_like(given.columns["vector"])}, truths=given.truths)
+    np.testing.assert_allclose(by_chance[40:], query_figures(alike)[0][40:])
+    assert TASK.judgement(given).main.blind == pytest.approx(by_chance[40:].mean())
     judged = TASK.judgement(given)
     assert [metric.name for metric in judged.metrics] == ["ndcg_at_10"]
     assert not judged.main.interval  # of six queries
@@ -101,7 +105,7 @@ def test_queries_rank_all_documents(searched):
 def test_documents_that_are_not_there_count_as_never_found():
     vectors = [[1, 0], [0, 1], [1, 0.1]]
     truths = [related("a"), related("b"), related(a=1, gone=2, also_gone=0)]
-    values, unfound = query_figures(answers(vectors, truths))
+    values, _, unfound = query_figures(answers(vectors, truths))
     expected = brute_force(np.array([1, 0.1]), np.eye(2), {0: 1}, [2])
     assert (values[2], unfound) == (pytest.approx(expected), 1)
     judged = TASK.judgement(answers(vectors, truths))
@@ -124,14 +128,14 @@ def test_a_query_that_is_a_document_does_not_find_itself():
     """As BEIR 2.2.0 does with ignore_identical_ids: the document leaves the ranking, and not what was judged."""
     vectors = [[1, 0], [0, 1], [1, 0.1]]
     documents = [related("q"), related("b")]
-    values, unfound = query_figures(answers(vectors, [*documents, related(b=1, q=math.nan)]))
+    values, _, unfound = query_figures(answers(vectors, [*documents, related(b=1, q=math.nan)]))
     assert (values[2], unfound) == (1, 0)
     given = answers(vectors, [*documents, related(b=1)])
     assert query_figures(given)[0][2] == pytest.approx(1 / math.log2(3))
     itself = Truth("relevance", {"own": np.array([""]), "documents": np.array(["b", "q", "q"]),
                                  "gains": np.array([1, 1, math.nan])})  # fmt: skip
     given = answers(vectors, [*documents, itself])
-    values, unfound = query_figures(given)
+    values, _, unfound = query_figures(given)
     assert (values[2], unfound) == (pytest.approx(1 / (1 + 1 / math.log2(3))), 0)
     notes = TASK.judgement(given).notes
     assert notes == ("1 queries, 2 documents", notes[1])
@@ -153,3 +157,11 @@ def test_only_pairs_are_shown_as_pairs():
     assert TASK.show_truth(mixed, 2) == "a query with 1 relevant documents"
     # An odd number of numbers is no pair, and there is nothing to say of a run without truths.
     assert TASK.show(answers([[1, 2, 3]], [None]), 0) == "[1, 2, 3]"
+
+
+def test_a_vector_of_zeros_is_like_nothing():
+    """A text without a single known token often has one."""
+    pairs = [[0, 0, 0, 0], [1, 0, 1, 0], [1, 0, 0, 0], [1, 0, 0, 1]]
+    given = answers(pairs, list(map(pair, (0.1, 0.9, 0.2, 0.3))))
+    assert pair_cosines(given).tolist() == [0, 1, 0, 0]
+    assert TASK.judgement(given).notes == ("2 of 4 pairs have a vector of zeros, whose cosine counts as 0",)

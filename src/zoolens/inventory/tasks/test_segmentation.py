@@ -72,9 +72,10 @@ def test_each_class_of_the_truth_has_a_figure_where_it_is():
     answers = kept([[[0, 0, 1, 7]], [[0, 0, 0, 5]]], [[[0, 0, 1, 1]], [[0, 0, 0, 0]]])
     figures = TASK.judgement(answers).by_class
     assert (figures.metric.name, figures.classes) == ("iou", (0, 1))
-    assert figures.of(0)(np.array([[1, 1], [0, 2]])).tolist() == [5 / 6, 3 / 4]
-    assert figures.of(1)(np.array([[1, 1]])).tolist() == [0.5]
-    assert np.isnan(figures.of(1)(np.array([[0, 2]])))
+    both, second = figures.aggregate(np.array([[1, 1], [0, 2]])).tolist()
+    assert both == [5 / 6, 0.5]
+    assert second[0] == 3 / 4
+    assert np.isnan(second[1])
 
 
 def test_a_truth_of_another_size_is_refused_in_words():

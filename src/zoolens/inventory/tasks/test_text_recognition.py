@@ -88,6 +88,26 @@ def test_axes_and_quantised_scores():
     assert reader({"alphabet": "ab"})({ROLE: np.zeros((1, 0, 3), np.float32)}, [None]) == [""]
 
 
+def judged(texts, true):
+    task = TextRecognition()
+    truths = task.keep_truth([Truth("text", {"text": np.array([text])}) for text in true])
+    return task.judgement(Answers("out", task.name, task.keep(texts, None), truths=truths))
+
+
+def test_answers_that_a_reader_would_call_right_are_told():
+    found = judged(["caf\u00e9", "ABC", "Ab", "x"], ["cafe\u0301", "abc", "ab", "y"])
+    assert found.notes[1:] == (
+        "1 wrong answer differs from the true text in the Unicode normal form (NFC or NFD) alone",
+        "2 wrong answers differ from the true text in upper and lower case alone",
+    )
+
+
+def test_the_commonest_text_may_be_the_best_blind_answer():
+    assert judged(["x"] * 4, ["abcd", "abcd", "abcd", "ab"]).main.blind == 2 / 14
+    assert judged(["x"] * 40, [f"{number:04}" for number in range(40)]).main.blind == 1
+    assert judged(["x"] * 2, ["", ""]).main.blind == 0  # whose rate is not defined
+
+
 def test_a_file_of_symbols_keeps_its_spaces(tmp_path):
     (tmp_path / "keys.txt").write_bytes("a\r\n\u3000\n \u2028\n \n".encode())
     output = Output(task="text-recognition", labels_file="keys.txt")

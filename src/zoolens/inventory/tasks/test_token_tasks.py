@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from zoolens.base.errors import DatasetError, ManifestError, ModelError
 from zoolens.inventory.datasets.text_dataset import TextPair, Words
 from zoolens.inventory.datasets.truth import Truth
-from zoolens.inventory.manifests.schema import Output
+from zoolens.inventory.manifests.schema import Input, Output
+from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
 from zoolens.inventory.runtimes.runtime import TensorSpec
 from zoolens.inventory.tasks.output_setup import OutputSetup
@@ -55,12 +56,13 @@ def places(words, of_tokens, side="right"):
     return TokenPlaces(Words(tuple(words)), zeros, zeros, tokens, zeros, side)
 
 
+TEXT = Input(modality="text", shape=(None, None), dtype="int64", tokenizer=Tokenizer(max_length=8, vocabulary=9))
 EMISSIONS = TensorSpec("out", (None, None, len(TAGS)), "float32")
 
 
 def reader(**output):
     declared = Output(task="token-classification", **{"labels": list(TAGS), **output})
-    return TokenClassification().reader(OutputSetup(declared, (), {"emissions": EMISSIONS}))
+    return TokenClassification().reader(OutputSetup(declared, (TEXT,), {"emissions": EMISSIONS}))
 
 
 def scores(*best):
@@ -103,7 +105,7 @@ def test_quantised_scores_are_weighed_against_transitions_as_real_numbers():
     declared = Output(
         task="token-classification", labels=list(TAGS), postprocess=[{"op": "viterbi", "transitions": between}]
     )
-    read = TokenClassification().reader(OutputSetup(declared, (), {"emissions": spec}))
+    read = TokenClassification().reader(OutputSetup(declared, (TEXT,), {"emissions": spec}))
     raw = (5 * scores("O", "I-PER") - 3).astype(np.int8)[None]
     raw[0, 1, TAGS.index("O")] = -2
     assert read({"emissions": raw}, [places(["a", "b"], [0, 1])])[0].tolist() == ["O", "O"]
@@ -169,7 +171,7 @@ def asked(starts, ends, specs=None, dtype=np.float32, **step):
     texts = np.array([-1, 0, -1, 1, 1, 1, 1, 1, -1])
     memo = TokenPlaces(TextPair("Who", CONTEXT), begins, stops, texts, texts)
     declared = Output(task="question-answering", parts={"start": "s", "end": "e"}, postprocess=[{"op": "span", **step}])
-    read = QuestionAnswering().reader(OutputSetup(declared, (), specs or SPECS))
+    read = QuestionAnswering().reader(OutputSetup(declared, (TEXT,), specs or SPECS))
     tensors = {"start": np.zeros((1, 9), dtype), "end": np.zeros((1, 9), dtype)}
     tensors["start"][0, list(starts)] = list(starts.values())
     tensors["end"][0, list(ends)] = list(ends.values())

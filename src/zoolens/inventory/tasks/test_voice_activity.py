@@ -107,3 +107,9 @@ def test_probabilities_that_were_taken_for_logits_are_noticed():
 def test_a_sound_that_is_not_cut_into_frames_is_refused():
     with pytest.raises(ManifestError, match="does not cut sounds into frames"):
         TASK.reader(setup({}, windows=None))
+
+
+def test_a_sound_without_a_frame_is_judged_as_a_whole():
+    nothing = Frames(np.zeros(0, np.float32), 0.05, 0.1, 1 / 16_000, 0.5)
+    silent, spoken = TASK.scores(answers([nothing] * 2, [truth([]), truth([[0, 1]])]), np.full(2, -1))
+    assert (silent, spoken) == (1, 0)

@@ -6,7 +6,10 @@ characters, divided by the length of the longer one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -38,6 +41,7 @@ METRICS: Final = (
 )
 _SIGNATURE: Final = 64  # numbers an input
 _SHOWN: Final = 80  # characters
+_COMMON: Final = 0.05  # of the inputs: a text that is rarer says little of the others
 _CASES: Final[dict[str, Callable[[str], str]]] = {"keep": str, "lower": str.lower, "upper": str.upper}
 
 
@@ -86,6 +90,9 @@ class TextRecognition(Task):
     def agreement_name(self, tolerance: float = TOLERANCE) -> str:
         return "mean of 1 − edit distance / longer text"
 
+    def silent(self, answers: Answers) -> NDArray[np.bool_]:
+        return np.array([not text for text in column(answers, TEXT)], np.bool_)
+
     def signature(self, answers: Answers) -> NDArray[Any]:
         """How often each letter, by its number, is in an answer."""
         texts = column(answers, TEXT).tolist()
@@ -107,7 +114,9 @@ class TextRecognition(Task):
         notes = [f"{int(characters.length.sum()):,} characters and {int(words.length.sum()):,} words in the true texts"]
         if empty := int((characters.length == 0).sum()):
             notes.append(f"{empty:,} true texts are empty: whatever is read there is an insertion")
-        return Judgement(METRICS, lambda weights: _figures((characters, words), exact, weights), tuple(notes))
+        notes += _nearly_right(texts, true)
+        metrics = (replace(METRICS[0], blind=_blind_rate(true)), *METRICS[1:])
+        return Judgement(metrics, lambda weights: _figures((characters, words), exact, weights), tuple(notes))
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         return _quoted(column(answers, TEXT)[place])
@@ -117,6 +126,26 @@ class TextRecognition(Task):
 
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
         return {"text": column(answers, TEXT)[place]}
+
+
+def _blind_rate(true: Sequence[str]) -> float:
+    """The error rate of characters of reading every input alike: as nothing, or as the commonest text if it is one."""
+    commonest, times = max(Counter(true).items(), key=lambda item: item[1])
+    if times <= _COMMON * len(true):
+        return 1.0
+    parts = error_parts([commonest] * len(true), true, "character")
+    return min(1.0, float(parts.distance.sum() / max(parts.length.sum(), 1)))
+
+
+def _nearly_right(texts: Sequence[str], true: Sequence[str]) -> Iterator[str]:
+    """Says how many answers are wrong to a computer, though most readers would call them right."""
+    different = [pair for pair in zip(texts, true, strict=True) if pair[0] != pair[1]]
+    forms = sum(unicodedata.normalize("NFC", ours) == unicodedata.normalize("NFC", other) for ours, other in different)
+    cases = sum(ours.casefold() == other.casefold() for ours, other in different)
+    for count, what in ((forms, "the Unicode normal form (NFC or NFD)"), (cases, "upper and lower case")):
+        if count:
+            answers = "1 wrong answer differs" if count == 1 else f"{count:,} wrong answers differ"
+            yield f"{answers} from the true text in {what} alone"
 
 
 def _quoted(read: str) -> str:

@@ -21,7 +21,14 @@ from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
 from zoolens.inventory.tasks.drawing import Drawing, DrawnMark
 from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.ragged import Ragged
-from zoolens.inventory.tasks.scoring.entities import Entity, EntityParts, entity_parts, read_entities, tag_agreement
+from zoolens.inventory.tasks.scoring.entities import (
+    Entity,
+    EntityParts,
+    best_constant_f1,
+    entity_parts,
+    read_entities,
+    tag_agreement,
+)
 from zoolens.inventory.tasks.scoring.sequence_decoding import decode_crf
 from zoolens.inventory.tasks.task import TOLERANCE, Answers, Column, Floats, Task, ragged_column
 
@@ -57,6 +64,7 @@ class TokenClassification(Task):
         return {TAGS: pa.list_(pa.string())}
 
     def reader(self, setup: OutputSetup) -> Reader:
+        setup.require_one_text()
         labels = _checked_labels(setup)
         viterbi = next((step for step in setup.output.postprocess if isinstance(step, Viterbi)), None)
         subwords = next((step for step in setup.output.postprocess if isinstance(step, Subwords)), None)
@@ -93,6 +101,9 @@ class TokenClassification(Task):
     def agreement_name(self, tolerance: float = TOLERANCE) -> str:
         return "F1 of one model's entities against the other's"
 
+    def silent(self, answers: Answers) -> NDArray[np.bool_]:
+        return np.array([all(tag == _OUTSIDE for tag in row) for row in ragged_column(answers, TAGS)], np.bool_)
+
     def signature(self, answers: Answers) -> NDArray[Any]:
         """How many tags of each kind a text has: a vector of counts, by a digest of the tag."""
         tags = ragged_column(answers, TAGS)
@@ -113,13 +124,14 @@ class TokenClassification(Task):
 
     def judgement(self, answers: Answers) -> Judgement:
         true, found = answers.truths[TAGS], ragged_column(answers, TAGS)
-        parts = entity_parts([row.tolist() for row in true], [row.tolist() for row in found])
+        rows = [row.tolist() for row in true]
+        parts = entity_parts(rows, [row.tolist() for row in found])
         present = [place for place in np.argsort(-parts.true.sum(axis=0), kind="stable") if parts.true[:, place].any()]
         shown = [int(place) for place in present[:_MOST_TYPES]]
-        metrics = (Metric("f1", blind=0.0), Metric("precision"), Metric("recall"))
+        metrics = (Metric("f1", blind=best_constant_f1(rows)), Metric("precision"), Metric("recall"))
         by_type = tuple(Metric(f"f1.{parts.types[place]}") for place in shown)
         entities = int(parts.true.sum())
-        notes = [f"{entities:,} true entities of {len(present)} types"]
+        notes = [f"{entities:,} true entities of {len(present)} type{'s' if len(present) != 1 else ''}"]
         if invented := [name for place, name in enumerate(parts.types) if not parts.true[:, place].any()]:
             notes.append(f"the model finds entities of types that the dataset does not have: {', '.join(invented)}")
         return Judgement((*metrics, *by_type), lambda weights: _figures(parts, shown, weights), tuple(notes))

@@ -131,18 +131,23 @@ class VoiceActivity(Task):
     def agreement_name(self, tolerance: float = TOLERANCE) -> str:
         return "mean share of frames with the same decision"
 
+    def silent(self, answers: Answers) -> NDArray[np.bool_]:
+        return np.array([not frames.active.any() for frames in _each(answers)], np.bool_)
+
     def signature(self, answers: Answers) -> NDArray[Any]:
         """Probabilities at 16 moments of each sound. An index only stores them: it compares by agreement."""
         return np.array([_at_moments(frames) for frames in _each(answers)], np.float32).reshape(-1, _PARTS)
 
     def scores(self, answers: Answers, labels: NDArray[Any]) -> Floats | None:
-        """The share of frames with the right decision; of a sound without times, whether its one decision is right."""
+        """The share of frames with the right decision; of a sound without times or frames, whether its one decision is
+        right."""
         if not answers.truths:
             return np.zeros(len(answers))
         parts = _parts(answers)
         whole = (parts.highest > _thresholds(answers)) == parts.spoken
         share = parts.right / np.maximum(parts.judged, 1)
-        return np.where(parts.timed, share, whole).astype(np.float64)
+        # A sound that is shorter than a frame has none to judge.
+        return np.where(parts.judged > 0, share, whole).astype(np.float64)
 
     def judgement(self, answers: Answers) -> Judgement | None:
         parts = _parts(answers)

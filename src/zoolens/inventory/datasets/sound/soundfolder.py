@@ -166,7 +166,7 @@ def open_sounds(
 
 def _with_texts(folder: Path, table: str) -> Dataset:
     listed, truths = read_text_table(folder, table)
-    entries = [SoundEntry(entry.id, entry.path) for entry in listed]
+    entries = [SoundEntry(entry.id, Path(entry.file)) for entry in listed]
     name = readable(folder.resolve().name)
     return JudgedSamples(SoundFolder(entries, [UNLABELLED] * len(entries), name=name), truths)
 

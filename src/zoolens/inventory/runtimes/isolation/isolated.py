@@ -18,7 +18,7 @@ from zoolens.base.engine.sandbox import PLAIN, TRUSTED, trusted
 from zoolens.base.engine.scratch import kept_scratch
 from zoolens.base.errors import WorkerError
 from zoolens.inventory.runtimes.isolation.isolated_session import DEFAULT_TIMEOUT, IsolatedSession, Opening
-from zoolens.inventory.runtimes.runtime import ModelFiles, Options, Runtime, Session
+from zoolens.inventory.runtimes.runtime import ModelFiles, Options, Runtime, Session, Yielding
 
 
 def open_model(
@@ -70,13 +70,13 @@ def open_isolated(
     environment: Environment | None = None,
     code: Mapping[str, str] | None = None,
     timeout: float = DEFAULT_TIMEOUT,
-    yielding: bool = False,
+    yielding: Yielding = Yielding.NEVER,
 ) -> IsolatedSession:
     """Open a model in a worker process, in `environment` or else in the environment we run in; sandboxed, unless the
     user trusts the model.
 
     `code` holds what the manifest brings and the user has allowed: "preprocess", "postprocess", "architecture".
-    `timeout` is in seconds, for opening and for each later request. `yielding`: see `Runtime`.
+    `timeout` is in seconds, for opening and for each later request.
     """
     if isinstance(runtime, str):
         runtime = _registered(runtime)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from zoolens.inventory.runtimes.observing import (
     read_points,
     read_profiles,
 )
-from zoolens.inventory.runtimes.runtime import Effective, ModelFiles, Options, Session, Tensor, Tensors
+from zoolens.inventory.runtimes.runtime import Effective, ModelFiles, Options, Session, Tensor, Tensors, Yielding
 from zoolens.inventory.runtimes.timing.calls import NOT_ALWAYS_KNOWN, ObservedCall
 from zoolens.inventory.runtimes.timing.interference import Waiting
 from zoolens.inventory.runtimes.timing.latency_loop import Repeating
@@ -45,7 +45,7 @@ class Opening:
     options: Options = field(default_factory=Options)
     # What the manifest brings and the user has allowed, under "preprocess", "postprocess" and "architecture".
     code: Mapping[str, str] = field(default_factory=dict)
-    yielding: bool = False  # see `Runtime`
+    yielding: Yielding = Yielding.NEVER
 
     def request(self) -> dict[str, Any]:
         return {
@@ -53,7 +53,7 @@ class Opening:
             "model": _described(self.model, self.code.get("architecture")),
             "options": asdict(self.options),
             "code": dict(self.code),
-            "yielding": self.yielding,
+            "yielding": int(self.yielding),
         }
 
 
@@ -73,6 +73,16 @@ class IsolatedSession(Session):
         self._begun: _Begun | None = None  # a prediction whose answer has not been read yet
         self._peak_memory: int | None = None
         self._packages: dict[str, str] | None = None
+        self._opening = opening
+        self._open()
+
+    def open_again(self, yielding: Yielding) -> None:
+        """Open the same model again in the same worker: its framework need not be imported a second time."""
+        self._opening = replace(self._opening, yielding=yielding)
+        self._open()
+
+    def _open(self) -> None:
+        opening = self._opening
         answer = self._ask("open", f"opening {opening.model.path().name}", **opening.request())
         with self._worker.sensible():
             self.inputs = tensor_specs(answer["inputs"])
@@ -117,6 +127,10 @@ class IsolatedSession(Session):
             return begun.outcome()
 
         return finish
+
+    @property
+    def yielding(self) -> Yielding:
+        return self._opening.yielding
 
     @property
     def process_id(self) -> int:

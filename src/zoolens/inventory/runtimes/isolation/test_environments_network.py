@@ -119,7 +119,7 @@ def test_mxnet_explains_wrong_inputs(mxnet_session):
     ("files", "inputs", "message"),
     [
         ({"weights": "samplenet.onnx"}, SYMBOL.inputs, "mxnet cannot read samplenet.onnx: .*Invalid NDArray"),
-        ({"model": "samplenet.onnx"}, SYMBOL.inputs, "mxnet cannot read samplenet.onnx"),
+        ({"model": "samplenet.onnx"}, SYMBOL.inputs, "samplenet.onnx is not text in UTF-8"),
         ({}, (), "does not say what shape data has"),
     ],
 )

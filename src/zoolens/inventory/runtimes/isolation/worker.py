@@ -23,7 +23,7 @@ from zoolens.base.engine.service import Message, Service
 from zoolens.base.engine.wire import encoded
 from zoolens.base.errors import CodeNotAllowed, ModelError, UnsupportedAbility, WorkerError, first_line
 from zoolens.inventory.runtimes.observing import check_captured_size, point_message, profile_message
-from zoolens.inventory.runtimes.runtime import ModelFiles, Options, Runtime, Session, Tensor, TensorSpec
+from zoolens.inventory.runtimes.runtime import ModelFiles, Options, Runtime, Session, Tensor, TensorSpec, Yielding
 from zoolens.inventory.runtimes.timing.calls import observed_calls
 from zoolens.inventory.runtimes.timing.latency_loop import Repeater
 
@@ -49,7 +49,7 @@ class Worker:
         code: Mapping[str, str] = request["code"]
         self._snippets = {name: Snippet(name, source) for name, source in code.items() if name != "architecture"}
         runtime = _runtime(request["runtime"])
-        runtime.yielding = request["yielding"]
+        runtime.yielding = Yielding(request["yielding"])
         model = _model_files(request["model"])
         options = Options(**request["options"])
         runtime.check(model, options)

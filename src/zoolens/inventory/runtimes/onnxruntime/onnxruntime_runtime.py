@@ -31,6 +31,7 @@ from zoolens.inventory.runtimes.runtime import (
     Tensor,
     Tensors,
     TensorSpec,
+    Yielding,
     check_feeds,
 )
 from zoolens.inventory.runtimes.timing.calls import observed_calls
@@ -49,6 +50,7 @@ class OnnxRuntime(Runtime):
     distributions = ("onnxruntime",)
     extra = "onnxruntime"
     takes_packed = True
+    spins = True
     devices = ("cpu", "cuda")  # CUDA was never tried: none of our machines has a GPU and onnxruntime-gpu
     cannot: ClassVar[Mapping[str, str]] = {
         "dynamic_batch": "a file exported with a fixed batch size runs with that one only",
@@ -72,6 +74,8 @@ class OnnxRuntime(Runtime):
     def compile(self, loaded: bytes | str, model: ModelFiles, options: Options) -> Session:
         ort = self.load_library()
         entries = {"session.force_spinning_stop": "1"} if self.yielding else {}
+        if self.yielding is Yielding.ALWAYS:
+            entries["session.intra_op.allow_spinning"] = "0"
         return OnnxSession(ort, _opened(ort, loaded, options, entries=entries), model, options)
 
 

@@ -12,7 +12,7 @@ from zoolens.conftest import ASSETS
 from zoolens.inventory.runtimes.isolation.isolated import open_isolated
 from zoolens.inventory.runtimes.onnxruntime.onnxruntime_profile import read_profiles
 from zoolens.inventory.runtimes.onnxruntime.onnxruntime_runtime import OnnxRuntime
-from zoolens.inventory.runtimes.runtime import ModelFiles, Options
+from zoolens.inventory.runtimes.runtime import ModelFiles, Options, Yielding
 from zoolens.inventory.runtimes.timing.calls import ObservedCall
 from zoolens.inventory.zoos.demo import MODELS_FOLDER
 from zoolens.testing import models
@@ -125,7 +125,7 @@ def test_a_file_in_the_runtimes_own_format_is_not_taken_for_onnx(tmp_path):
 # --- observing
 
 
-@pytest.mark.parametrize("yielding", [False, True])
+@pytest.mark.parametrize("yielding", Yielding)
 def test_threads_of_a_server_do_not_spin_after_a_call(tmp_path, yielding):
     runtime = OnnxRuntime()
     runtime.yielding = yielding
@@ -136,6 +136,14 @@ def test_threads_of_a_server_do_not_spin_after_a_call(tmp_path, yielding):
         else:
             with pytest.raises(RuntimeError, match="does not have"):
                 entries.get_session_config_entry("session.force_spinning_stop")
+
+
+def test_threads_that_sleep_do_not_spin_within_a_call_either(tmp_path):
+    runtime = OnnxRuntime()
+    runtime.yielding = Yielding.ALWAYS
+    with runtime.open(models.onnx(tmp_path)) as session:
+        entries = session._session.get_session_options()
+        assert entries.get_session_config_entry("session.intra_op.allow_spinning") == "0"
 
 
 def test_fused_operators_name_the_nodes_of_the_file(tmp_path):

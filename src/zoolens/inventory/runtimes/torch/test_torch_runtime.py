@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import CodeNotAllowed, ModelError, UnsupportedAbility
-from zoolens.inventory.runtimes.runtime import ModelFiles, Options
+from zoolens.inventory.runtimes.runtime import ModelFiles, Options, TensorSpec
+from zoolens.inventory.runtimes.torch.torch_cuda import PIECE, _pieces
 from zoolens.inventory.runtimes.torch.torch_export import harmless_expression
 from zoolens.inventory.runtimes.torch.torch_runtime import Torch
 from zoolens.testing import models
@@ -363,3 +364,35 @@ def test_an_export_with_a_shared_library_is_refused(tmp_path):
 )
 def test_expressions(text, harmless):
     assert harmless_expression(text) is harmless
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows"),
+    [((), 1), ((3, 2), 1), ((5, PIECE // 8), 3), ((3, PIECE // 2), 3), ((40, PIECE // 64), 3)],
+)
+def test_large_inputs_are_cut_into_rows_that_make_up_the_whole(shape, rows):
+    array = np.zeros(shape, np.float32)
+    pieces = _pieces(array)
+    assert len(pieces) == rows
+    for piece in pieces:
+        array[piece] += 1
+    assert (array == 1).all()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("mode", ["eager", "cuda-graphs"])
+def test_predictions_that_overlap_on_a_gpu_are_those_of_one_at_a_time(tmp_path, mode):
+    """Inputs of 20 MB are moved while the prediction before computes, small ones straight into the graph's."""
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, stride=2), torch.nn.ReLU(inplace=True), torch.nn.Flatten())
+    torch.jit.script(network.eval()).save(str(tmp_path / "net.pt"))
+    inputs = (TensorSpec("x", (None, 3, 64, 64), "float32"),)
+    files = ModelFiles("torchscript", {"model": tmp_path / "net.pt"}, inputs=inputs)
+    random = np.random.default_rng(0)
+    with Torch().open(files, Options(device="cuda", mode=mode)) as session:
+        for size in (2, 400):
+            batches = [{"x": random.normal(size=(size, 3, 64, 64)).astype(np.float32)} for _ in range(6)]
+            batches[1]["x"].flags.writeable = False
+            alone = [session.predict(feeds) for feeds in batches]
+            begun = [session.begin_predict([feeds]) for feeds in batches]
+            for one, (other,) in zip(alone, [finish() for finish in begun], strict=True):
+                np.testing.assert_array_equal(one["output0"], other["output0"])

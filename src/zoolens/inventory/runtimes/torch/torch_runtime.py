@@ -36,7 +36,7 @@ from zoolens.inventory.runtimes.torch.torch_capture import (
 )
 from zoolens.inventory.runtimes.torch.torch_cuda import (
     GraphedCall,
-    Staging,
+    Transfers,
     check_cuda,
     cuda_facts,
     lent_float32,
@@ -61,6 +61,7 @@ class Torch(Runtime):
     devices = ("cpu", "cuda")
     modes = ("eager", "compiled")
     accelerated_modes = ("cuda-graphs", "autocast-bfloat16")
+    coarser_modes = ("autocast-bfloat16",)
     compilers = ("compiled",)
     compiler_cache = "TORCHINDUCTOR_CACHE_DIR"
 
@@ -118,33 +119,59 @@ class TorchSession(Session):
         self._torch, self._module, self._call, self._options = torch, module, call, options
         self._compiled = options.mode == "compiled"
         self._device = torch.device(options.device)
-        self._staging = Staging(torch, self._device) if self._device.type == "cuda" else None
+        self._transfers = Transfers(torch, self._device) if self._device.type == "cuda" else None
+        self.in_flight = 1 if self._transfers is None else 2
         self.inputs = inputs
         self.outputs = self._found_outputs([spec.name for spec in outputs])
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        return self._begun(feeds)()
+
+    def begin_predict(self, batches: Sequence[Mapping[str, Tensor]]) -> Callable[[], list[Tensors]]:
+        begun = [self._begun(feeds) for feeds in batches]
+        return lambda: [finish() for finish in begun]
+
+    def _begun(self, feeds: Mapping[str, Tensor]) -> Callable[[], Tensors]:
+        """Launch a prediction; what is given back waits for its answers."""
         # A convolution accepts other sizes too, and then means something else.
         check_feeds(self.inputs, feeds, any_batch=True)
+        with self._explained():
+            fetched = self._run(self._call, [feeds[spec.name] for spec in self.inputs], self._begin_fetch)
+
+        def finish() -> Tensors:
+            with self._explained():
+                arrays = fetched().values()
+            named = {spec.name: array for spec, array in zip(self.outputs, arrays, strict=True)}
+            declared, given = self.inputs[0].shape[:1], feeds[self.inputs[0].name].shape[:1]
+            if given and declared != given:
+                check_batch(self.outputs, named, declared[0] or 1, given[0])
+            return named
+
+        return finish
+
+    def _begin_fetch(self, answers: Mapping[str, Any]) -> Callable[[], Tensors]:
+        if self._transfers is not None:
+            return self._transfers.begin_fetch(answers)
+        # Copies: a module may answer with a view of its input or of a buffer it keeps.
+        arrays = {name: answer.numpy().copy() for name, answer in answers.items()}
+        return lambda: arrays
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
         try:
-            answers = self._run(self._call, [feeds[spec.name] for spec in self.inputs])
+            yield
         except Exception as error:
             raise ModelError(f"torch failed while running the model: {_reason(error)}") from error
-        # Copies: a module may answer with a view of its input or of a buffer it keeps.
-        arrays = [answer.cpu().numpy().copy() for answer in answers.values()]
-        named = {spec.name: array for spec, array in zip(self.outputs, arrays, strict=True)}
-        declared, given = self.inputs[0].shape[:1], feeds[self.inputs[0].name].shape[:1]
-        if given and declared != given:
-            check_batch(self.outputs, named, declared[0] or 1, given[0])
-        return named
 
-    def _run(self, call: Any, arrays: Sequence[Tensor]) -> dict[str, Any]:
+    def _run(self, call: Any, arrays: Sequence[Tensor], then: Callable[[Any], Any] = lambda answers: answers) -> Any:
+        """Named answers, or what `then` makes of them while torch is set up to run this model."""
         with self._running():
-            answers = _named(self._torch, call(*self._tensors(arrays)))
-            return {name: answer.float() for name, answer in answers.items()} if self._narrow else answers
+            answers = _named(self._torch, call(*self._tensors(arrays, call)))
+            return then({name: answer.float() for name, answer in answers.items()} if self._narrow else answers)
 
-    def _tensors(self, arrays: Sequence[Tensor]) -> list[Any]:
-        if self._staging is not None:
-            return self._staging.moved(arrays)
+    def _tensors(self, arrays: Sequence[Tensor], call: Any = None) -> list[Any]:
+        if self._transfers is not None:
+            return self._transfers.moved(arrays, call.own_inputs(arrays) if isinstance(call, GraphedCall) else ())
         # Copies, since a module may write into what it is given (in-place ReLU) and the caller's arrays are not ours.
         return [self._torch.from_numpy(array.copy()) for array in arrays]
 
@@ -153,7 +180,7 @@ class TorchSession(Session):
         """What torch is lent while it runs this model."""
         torch = self._torch
         lent = lent_threads(self._options.threads, torch.get_num_threads, torch.set_num_threads)
-        here = torch.cuda.device(self._device) if self._staging is not None else nullcontext()
+        here = torch.cuda.device(self._device) if self._transfers is not None else nullcontext()
         narrow = torch.autocast("cuda", torch.bfloat16) if self._narrow else nullcontext()
         with lent, here, narrow, torch.inference_mode(), lent_float32(torch, forced=self._forced):
             yield
@@ -165,7 +192,7 @@ class TorchSession(Session):
 
     @property
     def _forced(self) -> bool:
-        return self._staging is not None and self._options.precision == "float32"
+        return self._transfers is not None and self._options.precision == "float32"
 
     def _examples(self, batch: int | None = None) -> list[Tensor]:
         """Zeros for every input: in the declared batch size, or in another one."""
@@ -204,11 +231,11 @@ class TorchSession(Session):
         if torch.get_float32_matmul_precision() != "highest" and "float32" in types:
             types.add("bfloat16")
         details: dict[str, str] = {}
-        if self._staging is not None:
+        if self._transfers is not None:
             details = cuda_facts(torch, self._device, forced=self._forced)
             if "float32" in types and (self._narrow or (not self._forced and uses_tf32(torch))):
                 types.add("bfloat16" if self._narrow else "tf32")
-        where = "torch CPU" if self._staging is None else "torch CUDA"
+        where = "torch CPU" if self._transfers is None else "torch CUDA"
         return Effective(
             provider=where if self._options.mode in ("default", "eager") else f"{where}, {self._options.mode}",
             precision="+".join(sorted(types)) or "float32",
@@ -246,7 +273,7 @@ class TorchSession(Session):
     def _answered(self, call: Any, arrays: Sequence[Tensor]) -> list[Any]:
         """Answers in the host's memory, which waits for a device to make them."""
         answers = list(self._run(call, arrays).values())
-        return answers if self._staging is None else [answer.cpu() for answer in answers]
+        return answers if self._transfers is None else [answer.cpu() for answer in answers]
 
     @property
     def _has_parts(self) -> bool:
@@ -257,7 +284,7 @@ class TorchSession(Session):
     @cached_property
     def _timed_twin(self) -> Any:
         """What is profiled: a compiled network is compiled again, so that the kernels made for it show their times."""
-        if not self._compiled or self._staging is not None:
+        if not self._compiled or self._transfers is not None:
             return self._call
         return self._torch.compile(self._module, options={"cpp.enable_kernel_profile": True})
 
@@ -295,17 +322,21 @@ class TorchSession(Session):
             raise ModelError(f"torch failed while it observed the model: {_reason(error)}") from error
 
     def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
-        if self._staging is None:
+        if self._transfers is None:
             raise NotImplementedError
         check_feeds(self.inputs, feeds, any_batch=True)
         arrays = [feeds[spec.name] for spec in self.inputs]
 
-        def call(*tensors: Any) -> list[Any]:
-            return list(_named(self._torch, self._call(*tensors)).values())
+        def moved() -> list[Any]:
+            return self._tensors(arrays, self._call)
+
+        def call(*tensors: Any) -> dict[str, Any]:
+            return _named(self._torch, self._call(*tensors))
 
         try:
             with self._running():
-                made = [timed_call(self._torch, self._device, self._staging, call, arrays) for _ in range(repeats + 1)]
+                steps = moved, call, self._transfers.begin_fetch
+                made = [timed_call(self._torch, self._device, *steps) for _ in range(repeats + 1)]
         except Exception as error:
             raise ModelError(f"torch failed while running the model: {_reason(error)}") from error
         return made[1:]

@@ -22,6 +22,7 @@ from zoolens.inventory.tasks.scoring.score import Flags, Floats, MeanScore, chec
 
 Version = Literal[1, 2]
 
+_COMMON: Final = 0.02  # of the questions
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
@@ -57,6 +58,17 @@ def answer_parts(answers: Sequence[str], references: Sequence[Sequence[str]], ve
         np.array([one.f1 for one in judged], np.float64),
         np.array([one.answerable for one in judged], np.bool_),
     )
+
+
+def best_constant_f1(references: Sequence[Sequence[str]], version: Version = 2) -> float:
+    """The mean F1 of answering every question alike: with nothing, or with the commonest true answer."""
+    nothing = float(np.mean([not any(map(normalize_answer, texts)) for texts in references])) if version == 2 else 0.0
+    counts = Counter(text for texts in references for text in {normalize_answer(text) for text in texts} if text)
+    commonest, times = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    # Of an answer that few questions have, words in common with other answers add little, and take long to count.
+    if times <= _COMMON * len(references):
+        return max(nothing, times / len(references))
+    return max(nothing, float(answer_parts([commonest] * len(references), references, version).f1.mean()))
 
 
 def _judge(answer: str, references: Sequence[str], version: Version) -> _Judgement:

@@ -20,6 +20,7 @@ from zoolens.inventory.tasks.scoring.box_pools import LIMITS, Points, Pool
 RECALLS: Final = np.linspace(0, 1, 101)  # at which precision is read
 # Numbers of one array, events × thresholds × rows: more does not fit into the caches.
 _AT_ONCE: Final = 1 << 18
+_LIMITED: Final = 1 << 13  # detections at once: a row of 20 numbers for each has 1.3 MB
 _SPACING: Final = np.spacing(1)  # pycocotools adds it to a denominator that may be 0
 _TABLED: Final = 1024  # numbers of true boxes below which the recalls that matches reach are tabled once, in 0.5 MB
 
@@ -36,7 +37,7 @@ def curve_means(pool: Pool, area: int, local: Integers, count: Floats) -> tuple[
     if not events:
         return means, found
     rows = max(1, _AT_ONCE // max(events * len(THRESHOLDS), len(points.ordinary.place)))
-    thresholds = max(1, min(len(THRESHOLDS), 8 * _AT_ONCE // events))
+    thresholds = max(1, min(len(THRESHOLDS), 2 * _AT_ONCE // events))
     for start in range(0, len(local), rows):
         some = slice(start, start + rows)
         weights, ahead = _counted(points, local[some])
@@ -49,8 +50,11 @@ def curve_means(pool: Pool, area: int, local: Integers, count: Floats) -> tuple[
 
 def limited_matches(pool: Pool, local: Integers) -> Floats:
     """Matched detections within all of LIMITS but the last, of boxes of all sizes: rows × thresholds × limits."""
-    # Products of whole numbers are exact in float64, and much quicker there.
-    found = local[:, pool.limited].astype(np.float64) @ pool.within.astype(np.float64)
+    found = np.zeros((len(local), pool.within.shape[1]))
+    for start in range(0, len(pool.limited), _LIMITED):
+        some = slice(start, start + _LIMITED)
+        # Products of whole numbers are exact in float64, and much quicker there.
+        found += local[:, pool.limited[some]].astype(np.float64) @ pool.within[some].astype(np.float64)
     result: Floats = found.reshape(len(local), len(THRESHOLDS), len(LIMITS) - 1)
     return result
 

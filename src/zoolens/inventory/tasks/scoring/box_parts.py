@@ -1,4 +1,4 @@
-"""What is kept of the matched boxes of many images, in about 20 bytes for each detection.
+"""What is kept of the matched boxes of many images, in about 13 bytes for each detection.
 
 The outcomes of a detection in four ranges of areas at ten thresholds are 40 numbers, but few combinations of them
 occur: each is kept once, and a detection has its number. Images are added in pieces, so that the boxes of all of them
@@ -7,7 +7,7 @@ are never in memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,20 +18,29 @@ from zoolens.inventory.tasks.scoring.box_lists import Floats, Integers
 from zoolens.inventory.tasks.scoring.box_matching import AREAS, THRESHOLDS, ImageParts, ranks
 
 _WIDTH: Final = len(AREAS) * len(THRESHOLDS)
+_LABEL: Final = 1  # its place among the columns of FoundBoxes
 _NO_INTEGERS: Final = np.zeros(0, np.int32)
-_NO_DETECTIONS: Final = (_NO_INTEGERS, _NO_INTEGERS, np.zeros(0), np.zeros(0, np.uint8), _NO_INTEGERS)
+_NO_DETECTIONS: Final[tuple[NDArray[Any], ...]] = (
+    _NO_INTEGERS,
+    np.zeros(0, np.uint16),
+    np.zeros(0, np.float32),
+    np.zeros(0, np.uint8),
+    np.zeros(0, np.uint16),
+)
+_FEW_CLASSES: Final = 256  # each is looked for by itself: to sort all detections takes 16 bytes for each, for a moment
 _NO_TRUTHS: Final = (_NO_INTEGERS, _NO_INTEGERS, np.zeros((0, len(AREAS)), np.int32))
 
 
 @dataclass(frozen=True)
 class FoundBoxes:
-    """Detections of all images, one after the other; in an image by class and then by descending score."""
+    """Detections of all images, one after the other; in an image by class and then by descending score. Columns are as
+    narrow as what they hold allows."""
 
     image: NDArray[np.int32]
-    label: NDArray[np.int32]
-    score: Floats
+    label: NDArray[np.uint16 | np.int32]
+    score: NDArray[np.float32 | np.float64]
     rank: NDArray[np.uint8]  # among those of its class in its image, from 0
-    pattern: NDArray[np.int32]  # a row of `patterns`
+    pattern: NDArray[np.uint16 | np.int32]  # a row of `patterns`
     patterns: NDArray[np.int8]  # rows × areas × thresholds
 
 
@@ -61,10 +70,10 @@ class BoxParts:
         outcomes = np.concatenate([part.outcomes for part in parts], axis=2)
         found: tuple[NDArray[Any], ...] = (
             np.repeat(places, [len(part.scores) for part in parts]),
-            np.concatenate([part.classes for part in parts]).astype(np.int32),
-            np.concatenate([part.scores for part in parts]),
+            _narrow_integers(np.concatenate([part.classes for part in parts])),
+            _narrow_scores(np.concatenate([part.scores for part in parts])),
             np.concatenate([ranks(part.classes) for part in parts]).astype(np.uint8),
-            self._numbered(outcomes.reshape(_WIDTH, -1)),
+            _narrow_integers(self._numbered(outcomes.reshape(_WIDTH, -1))),
         )
         true: tuple[NDArray[Any], ...] = (
             np.repeat(places, [len(part.truth_classes) for part in parts]),
@@ -75,12 +84,12 @@ class BoxParts:
             kept.append(new)
         self.images += len(parts)
 
-    def _numbered(self, outcomes: NDArray[np.int8]) -> NDArray[np.int32]:
+    def _numbered(self, outcomes: NDArray[np.int8]) -> Integers:
         """The numbers of combinations of outcomes, which are columns."""
         rows = np.ascontiguousarray(outcomes.T).view(f"V{_WIDTH}").reshape(-1)
         different, which = np.unique(rows, return_inverse=True)
         numbers = [self._numbers.setdefault(row.tobytes(), len(self._numbers)) for row in different]
-        result: NDArray[np.int32] = np.array(numbers, np.int32)[which.reshape(-1)]
+        result: Integers = np.array(numbers, np.int64)[which.reshape(-1)]
         return result
 
     def found(self) -> FoundBoxes:
@@ -91,10 +100,48 @@ class BoxParts:
     def true(self) -> TrueCounts:
         return TrueCounts(*map(_joined, self._true))
 
+    def take(self, classes: Integers) -> Iterator[FoundBoxes]:
+        """The detections of each of these classes, in the order of the images. The parts give up what they hold, column
+        by column, so that there is never a second copy of all: afterwards there are no detections."""
+        patterns = self.found().patterns
+        (labels,) = self._found[_LABEL]
+        places = _places_of(labels, classes)
+        del labels
+        columns: list[list[NDArray[Any]]] = []  # of each the classes, the last first
+        for held, nothing in zip(self._found, _NO_DETECTIONS, strict=True):
+            (column,) = held
+            columns.append([column[own] for own in reversed(places)])
+            held[:] = [nothing]
+            del column
+        del places
+        while columns[0]:
+            image, label, score, rank, pattern = (column.pop() for column in columns)
+            yield FoundBoxes(image, label, score, rank, pattern, patterns)
+
     @property
     def classes(self) -> Integers:
         """Classes that have true boxes."""
         return np.unique(self.true().label).astype(np.int64)
+
+
+def _places_of(labels: NDArray[Any], classes: Integers) -> list[NDArray[np.int32]]:
+    """Where the detections of each class are, in their order."""
+    if len(classes) <= _FEW_CLASSES:
+        return [np.flatnonzero(labels == label).astype(np.int32) for label in classes]
+    order = np.argsort(labels, kind="stable").astype(np.int32)
+    bounds = np.searchsorted(labels, [classes, classes + 1], sorter=order).T
+    return [order[first:last] for first, last in bounds]
+
+
+def _narrow_integers(values: NDArray[Any]) -> NDArray[Any]:
+    fits = values.min(initial=0) >= 0 and values.max(initial=0) <= np.iinfo(np.uint16).max
+    return values.astype(np.uint16 if fits else np.int32)
+
+
+def _narrow_scores(scores: Floats) -> NDArray[Any]:
+    """Scores as runs keep them, where they are no others: joined with wider ones, they become these again."""
+    narrow = scores.astype(np.float32)
+    return narrow if (narrow == scores).all() else scores
 
 
 def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:

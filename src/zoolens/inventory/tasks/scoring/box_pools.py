@@ -23,6 +23,7 @@ from zoolens.inventory.tasks.scoring.box_parts import BoxParts, FoundBoxes
 LIMITS: Final = (1, 10, 100)  # of detections of a class in an image, for average recall
 
 Places = NDArray[np.int32]
+Patterns = NDArray[np.uint16 | np.int32]
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class _Ranged:
     block: Places
     event: Flags
     tied: Flags  # in a block of several detections of which one is an event
-    pattern: Places  # a row of each of the following
+    pattern: Patterns  # a row of each of the following
     matched: Flags  # combinations of outcomes × thresholds
     taken: Flags
 
@@ -134,41 +135,40 @@ class Pool:
 
 
 def pooled(parts: BoxParts, classes: Integers) -> list[Pool]:
-    """A pool for each class. Detections of other classes enter no figure: these have no true boxes."""
-    found, true = parts.found(), parts.true()
-    order = np.argsort(found.label, kind="stable")
-    bounds = np.searchsorted(found.label, [classes, classes + 1], sorter=order).T
+    """A pool for each class; the parts give up their detections. Those of other classes enter no figure: these have no
+    true boxes."""
+    true = parts.true()
     by_class = np.argsort(true.label, kind="stable")
-    true_bounds = np.searchsorted(true.label, [classes, classes + 1], sorter=by_class).T
+    bounds = np.searchsorted(true.label, [classes, classes + 1], sorter=by_class).T
+    rows = [by_class[first:last] for first, last in bounds]
+    taken = zip(parts.take(classes), rows, strict=True)
+    return [_pool(found, true.image[own], true.count[own]) for found, own in taken]
+
+
+def _pool(found: FoundBoxes, true_images: Places, counts: NDArray[np.int32]) -> Pool:
     kinds = _Patterns.of(found)
-    pools = []
-    for (first, last), (first_true, last_true) in zip(bounds, true_bounds, strict=True):
-        rows = by_class[first_true:last_true]
-        chosen = order[first:last]
-        chosen = chosen[np.argsort(-found.score[chosen], kind="stable")]
-        pools.append(_pool(found, kinds, chosen, true.image[rows], true.count[rows]))
-    return pools
-
-
-def _pool(
-    found: FoundBoxes, kinds: _Patterns, chosen: Integers, true_images: Places, counts: NDArray[np.int32]
-) -> Pool:
-    images = np.union1d(found.image[chosen], true_images)
-    place = np.searchsorted(images, found.image[chosen]).astype(np.int32)
+    order = np.argsort(-found.score, kind="stable")
+    score, image, rank, pattern = found.score[order], found.image[order], found.rank[order], found.pattern[order]
+    del order
+    images = np.union1d(image, true_images)
+    place = np.searchsorted(images, image).astype(np.int32)
     truths = np.zeros((len(AREAS), len(images)), np.int32)
     truths[:, np.searchsorted(images, true_images)] = counts.T
-    new = (np.diff(place, prepend=-1) != 0) | (np.diff(found.score[chosen], prepend=np.nan) != 0)
-    block, pattern = (np.cumsum(new) - 1).astype(np.int32), found.pattern[chosen]
-    early = np.flatnonzero((found.rank[chosen] < LIMITS[-2]) & kinds.matched[pattern, 0].any(axis=1))
-    below = found.rank[chosen[early]][:, np.newaxis] < np.array(LIMITS[:-1])
+    new = (np.diff(place, prepend=-1) != 0) | (np.diff(score, prepend=np.nan) != 0)
+    block = np.cumsum(new, dtype=np.int32) - np.int32(1)
+    is_matched: Flags = np.any(kinds.matched[:, 0], axis=1)
+    early = np.flatnonzero((rank < LIMITS[-2]) & is_matched[pattern])
+    below = rank[early][:, np.newaxis] < np.array(LIMITS[:-1])
     within = kinds.matched[pattern[early], 0][:, :, np.newaxis] & below[:, np.newaxis]
     flags = within.reshape(len(early), math.prod(within.shape[1:]))
+    limited = place[early]
+    del score, image, rank, new, early, below
     areas = tuple(_in_range(area, kinds, pattern, place, block) for area in range(len(AREAS)))
-    return Pool(images, truths, place[early], flags, areas)
+    return Pool(images, truths, limited, flags, areas)
 
 
-def _in_range(area: int, kinds: _Patterns, pattern: Places, place: Places, block: Places) -> Points | _Ranged:
-    kept = np.flatnonzero((kinds.event | kinds.ordinary)[pattern, area])
+def _in_range(area: int, kinds: _Patterns, pattern: Patterns, place: Places, block: Places) -> Points | _Ranged:
+    kept = np.flatnonzero((kinds.event | kinds.ordinary)[:, area][pattern])
     which, blocks = pattern[kept], block[kept]
     event = kinds.event[which, area]
     # A detection that is always ignored is seen by no sum, so that its block may be taken for one without it.

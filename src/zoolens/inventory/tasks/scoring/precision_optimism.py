@@ -25,6 +25,7 @@ from zoolens.inventory.tasks.scoring.score import Floats, Integers
 OF_LARGEST: Final = 0.5
 OF_PLAIN: Final = 1.0
 SPLITS: Final = 32  # into halves
+_CELLS: Final = 1 << 18  # weights at once, 2 MB; what AP makes of them has some times that
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,14 @@ def precision_optimism(
     """`class_precisions`: the AP of each class (columns) for several weights of inputs (rows), NaN where it is absent.
     `having`: how many inputs have each class."""
     random = np.random.default_rng(0)
-    halves = np.zeros((SPLITS, inputs), np.int64)
-    for half in halves:
-        half[random.permutation(inputs)[: inputs // 2]] = 1
     whole = class_precisions(np.ones((1, inputs), np.int64))[0]
-    # Both halves together: where one has too many of the easy inputs, the other has too few.
-    rose = (class_precisions(halves) + class_precisions(1 - halves)) / 2 - whole
+    at_once = max(1, _CELLS // max(inputs, 1))
+    rose = np.concatenate(
+        [
+            _rise(class_precisions, whole, _halves(random, min(at_once, SPLITS - first), inputs))
+            for first in range(0, SPLITS, at_once)
+        ]
+    )
     compared = np.isfinite(rose).any(axis=0)
     if not compared.any():
         # No class is in two inputs: nothing is known of how far the figure is too high, but that it is at most 1.
@@ -63,3 +66,17 @@ def precision_optimism(
     risen = float(np.nanmean(rose[:, compared], axis=0).sum())
     expected = float(((2**power - 1) / having[compared] ** power).sum())
     return PrecisionOptimism(max(0.0, risen / expected), power)
+
+
+def _halves(random: np.random.Generator, splits: int, inputs: int) -> Integers:
+    """Weights of some of the splits: 1 in one half, 0 in the other."""
+    halves = np.zeros((splits, inputs), np.int64)
+    for half in halves:
+        half[random.permutation(inputs)[: inputs // 2]] = 1
+    return halves
+
+
+def _rise(class_precisions: Callable[[Integers], Floats], whole: Floats, halves: Integers) -> Floats:
+    """By how much the AP of each class (columns) is higher in halves. Both halves of a split count: where one has too
+    many of the easy inputs, the other has too few."""
+    return np.asarray((class_precisions(halves) + class_precisions(1 - halves)) / 2 - whole)

@@ -42,6 +42,16 @@ def query_ndcg(scores: NDArray[np.floating], relevance: NDArray[np.floating], k:
     return Score(found / ideal)
 
 
+def random_ndcg(relevance: NDArray[np.floating], k: int, unfound: Sequence[float] = ()) -> float:
+    """The mean nDCG@k over all orders of the documents; NaN where none is relevant."""
+    ideal = np.sort([*relevance[relevance > 0], *unfound])[::-1][:k]
+    if not len(ideal):
+        return math.nan
+    discounts = 1 / np.log2(np.arange(k) + 2)
+    found = float(relevance.mean() * discounts[: len(relevance)].sum()) if len(relevance) else 0.0
+    return found / float(ideal @ discounts[: len(ideal)])
+
+
 def _tied_gain(scores: NDArray[np.floating], gains: Floats, discounts: Floats) -> float:
     """Discounted gain, in which tied documents have each place of their tie equally often."""
     _, groups, sizes = np.unique(-scores, return_inverse=True, return_counts=True)

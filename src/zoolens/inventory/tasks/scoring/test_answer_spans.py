@@ -12,6 +12,7 @@ from zoolens.inventory.tasks.scoring.answer_spans import (
     Span,
     answer_f1,
     answer_parts,
+    best_constant_f1,
     best_span,
     exact_match,
     f1_of_answerable,
@@ -136,3 +137,11 @@ def test_shapes_are_checked():
         best_span(np.zeros(3), np.zeros(2), 1)
     with pytest.raises(ZoolensError, match="at least 1 token; got 0"):
         best_span(np.zeros(3), np.zeros(3), 0)
+
+
+def test_the_best_constant_answer_is_none_or_the_commonest():
+    assert best_constant_f1([["yes"], ["Yes!", "no"], ["no way"]], 1) == 2 / 3
+    assert best_constant_f1([["yes"], ["yes sir"], []]) == (1 + 2 / 3) / 3
+    assert best_constant_f1([["a1"], [], [""]]) == 2 / 3
+    # Of rare answers, words in common are not counted.
+    assert best_constant_f1([[f"w{number} and"] for number in range(100)], 1) == 0.01

@@ -161,10 +161,11 @@ def test_images_in_pieces_and_few_points_at_once_change_no_bit(seed, monkeypatch
     # One row, and then one threshold at a time: events lie together in memory, and not rows.
     monkeypatch.setattr("zoolens.inventory.tasks.scoring.box_curves._AT_ONCE", 1)
     monkeypatch.setattr("zoolens.inventory.tasks.scoring.box_curves._TABLED", 1)
+    assert pieces.found().pattern.max() < 200
     again = BoxAccumulator(pieces)
+    assert not len(pieces.found().image)
     np.testing.assert_array_equal(again.resampled(rows)[0], figures)
     np.testing.assert_array_equal(again.resampled(rows)[1], classes)
-    assert pieces.found().pattern.max() < 200
 
 
 # COCOeval(…, "bbox").stats of the datasets of seeds 2, 5 and 9, images repeated by their weights, categories KNOWN.
@@ -345,3 +346,30 @@ def answer(model, file, side, size):
     found = slice(int(count))
     top, left, bottom, right = corners[found].astype(np.float64).T * np.array([*size, *size])[:, np.newaxis]
     return np.stack([left, top, right - left, bottom - top], axis=1), classes[found] + 1, scores[found]
+
+
+def test_columns_are_as_narrow_as_what_they_hold():
+    """Pieces of different widths are joined without a change."""
+    labels = [3, 70_000]
+
+    def image(scores, label):
+        boxes = np.array([[0, 0, 9, 9], [20, 20, 9, 9]])
+        found = detections(boxes, [label] * 2, scores, labels)
+        return match_boxes(found, truths(boxes[:1], [label], labels))
+
+    plain, wide = [0.75, 0.5], [0.7, 0.1]  # 0.7 is no float32
+    parts = BoxParts()
+    parts.add([image(plain, 3)])
+    assert (parts.found().score.dtype, parts.found().label.dtype) == (np.float32, np.uint16)
+    parts.add([image(wide, 70_000), image(plain, 3)])
+    found = parts.found()
+    assert found.score.tolist() == [*plain, *wide, *plain]
+    assert found.label.tolist() == [3, 3, 70_000, 70_000, 3, 3]
+    assert [one.image.tolist() for one in parts.take(np.array(labels))] == [[0, 0, 2, 2], [1, 1]]
+
+
+def test_many_classes_are_pooled_as_few_are(monkeypatch):
+    images, _ = dataset(3)
+    figures = BoxAccumulator(parts_of(images)).figures()
+    monkeypatch.setattr("zoolens.inventory.tasks.scoring.box_parts._FEW_CLASSES", 0)
+    assert astuple(BoxAccumulator(parts_of(images)).figures()) == pytest.approx(astuple(figures), abs=0, nan_ok=True)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from zoolens.base.errors import ZoolensError
 from zoolens.inventory.tasks.scoring.entities import (
     MOST_TYPES,
+    best_constant_f1,
     entity_parts,
     f1_by_type,
     macro_f1,
@@ -137,3 +138,14 @@ def test_agreement_is_symmetric_and_1_for_the_same_entities_only(pair):
 def test_agreement_of_halves():
     assert tag_agreement(["B-X", "O", "B-Y"], ["B-X", "O", "B-X"]) == 0.5
     assert tag_agreement([], []) == 1
+
+
+def test_the_best_constant_tag_finds_the_entities_of_one_word_or_of_whole_rows():
+    names = [["B-PER", "I-PER"], ["B-PER", "I-PER", "I-PER"], ["O", "B-PER", "O"]]
+    tagged = [["I-PER"] * len(row) for row in names]
+    assert best_constant_f1(names) == micro_f1(entity_parts(names, tagged)).value == 2 / 3
+    assert best_constant_f1([["B-PER"], ["S-PER"]]) == 1
+    rows = [["B-PER", "O", "B-LOC"], ["B-PER", "I-PER"], ["O", "B-LOC", "B-LOC"]]
+    tagged = [["B-LOC"] * len(row) for row in rows]
+    assert best_constant_f1(rows) == micro_f1(entity_parts(rows, tagged)).value == 6 / 13
+    assert best_constant_f1([["O"], []]) == best_constant_f1([]) == 0

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from zoolens.base.statistics.resampling import SHARE, lowered, resampled_estimate
-from zoolens.inventory.tasks.scoring.precision_optimism import OF_LARGEST, OF_PLAIN, precision_optimism
+from zoolens.inventory.tasks.scoring import precision_optimism as precision_optimism_module
+from zoolens.inventory.tasks.scoring.precision_optimism import OF_LARGEST, OF_PLAIN, SPLITS, precision_optimism
 from zoolens.inventory.tasks.scoring.ranked_scores import rank_scores, weighted_areas
 
 LABELS, HAVING, DISTANCE = 20, 0.15, 1.5
@@ -42,6 +43,21 @@ def test_where_no_class_is_in_two_inputs_nothing_is_known():
 
     assert precision_optimism(alone, 30, np.array([1, 1, 1]), OF_LARGEST).of_mean(np.array([1, 1, 1])) == 1.0
     assert precision_optimism(alone, 30, np.array([1, 1, 1]), OF_LARGEST).of_class(1) == 1.0
+
+
+def test_many_inputs_are_split_a_few_times_at_once(monkeypatch):
+    seen = []
+
+    def precisions(weights):
+        seen.append(len(weights))
+        return (weights @ np.linspace(0, 1, 50)[:, np.newaxis]) / 50
+
+    found = precision_optimism(precisions, 50, np.array([50]), OF_LARGEST)
+    assert seen == [1, SPLITS, SPLITS]
+    seen.clear()
+    monkeypatch.setattr(precision_optimism_module, "_CELLS", 250)
+    assert precision_optimism(precisions, 50, np.array([50]), OF_LARGEST) == found
+    assert max(seen) == 5
 
 
 # --- coverage
