@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,7 @@ class Behaviour:
     cosine: float | None = None  # mean; embeddings only
     graded: bool = False  # an agreement may lie between 0 and 1, so that `agreeing` is no count
     full: int = 0  # inputs with an agreement of 1
+    silent: int = 0  # inputs to which neither answers anything, which counts as full agreement
 
     @property
     def agreement(self) -> float:
@@ -103,6 +105,15 @@ class PairedAnswers:
         """Inputs on which the two agree fully."""
         return int(np.count_nonzero(self.agreement == 1))
 
+    @property
+    def silent(self) -> int:
+        """Inputs to which neither answers anything: no boxes, no entities, no text."""
+        task = task_named(self.a.task)
+        if self.b.task != self.a.task:
+            return 0
+        ours, theirs = task.silent(self.a), task.silent(self.b)
+        return 0 if ours is None or theirs is None else int(np.count_nonzero(ours & theirs))
+
     def agreement_lower(self, alpha: float) -> float:
         """The true mean agreement is at least this, with confidence 1 − alpha; NaN where the agreement is not known."""
         if np.isnan(self.agreement).any():
@@ -123,7 +134,7 @@ class PairedAnswers:
     def figures(self) -> PairFigures:
         return task_named(self.a.task).figures(self.a, self.b)
 
-    @property
+    @cached_property
     def scores(self) -> tuple[Floats, Floats] | None:
         """How right the answers of both are; None where labels cannot judge them."""
         if self.labels is None:
@@ -208,6 +219,7 @@ def behaviour_of(pair: PairedAnswers) -> Behaviour:
         cosine=figures.cosine if task_named(pair.a.task).directional else None,
         graded=pair.graded,
         full=pair.full,
+        silent=pair.silent,
     )
 
 

@@ -27,6 +27,7 @@ from zoolens.findings.comparisons.compatibility import places_by_name
 from zoolens.findings.comparisons.machine_share import MachineShare, machine_shares
 from zoolens.findings.comparisons.model_difference import manifest_lines, model_cause
 from zoolens.findings.comparisons.outcomes import agreement_verdict
+from zoolens.findings.comparisons.pooled_runs import RepeatedTime, repeated_times
 from zoolens.findings.comparisons.runs import choose_pair
 from zoolens.findings.comparisons.signatures import Signature, known_score, signature_in_data_order
 from zoolens.findings.comparisons.stacks import StackDifference, likely_cause, stack_differences
@@ -134,6 +135,7 @@ class Report(Result):
     uncompared: tuple[str, ...] = ()
     temperature: Temperature | None = None  # between classifiers that differ by this alone
     shares: tuple[MachineShare, ...] = ()  # of the machine and the software, where both differ
+    repeated: tuple[RepeatedTime, ...] = ()  # times with all attempts, where there are several
 
     def frame(self) -> Any:
         """Returns a pandas DataFrame with a row for each figure that both runs have."""
@@ -217,6 +219,7 @@ def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Re
         uncompared=_uncompared(*sides, classes=answers is not None) if sides else (),
         temperature=fitted_temperature(*sides) if classifying else None,
         shares=machine_shares(store, a, b),
+        repeated=repeated_times(store, a, b),
     )
     named = "" if report.temperature is None else report.temperature.words
     if not report.differs:
@@ -359,4 +362,6 @@ def as_data(report: Report) -> dict[str, Any]:
     for side in ("a", "b"):
         run: Run = getattr(report, side)
         data[side] = {"run": run.id, "model": run.ref, "runtime": run.stack.runtime, "resolved": dict(run.resolved)}
+    for pair, repeated in zip(data["repeated"], report.repeated, strict=True):
+        pair["factor"] = repeated.factor
     return {**data, **verdict_of_report(report).as_data()}

@@ -31,8 +31,8 @@ class Content:
     format: str
     folder: str
     model: str
-    evaluated: str  # when `zoolens eval` last met it; "": unknown
-    created: str
+    evaluated: str  # in the order of which `zoolens eval` met contents; "": unknown
+    begun: int  # in the order in which the store got its runs
     declared: Callable[[], str]  # digest of what its manifest says of inputs and outputs
     file: str = ""
 
@@ -47,8 +47,8 @@ def content_of(run: Run) -> Content:
         format=run.model.format,
         folder=folder_of(run),
         model=run.key.model,
-        evaluated=run.evaluated,
-        created=run.created.isoformat(),
+        evaluated=run.met,
+        begun=run.number,
         declared=lambda: declared_by(run),
         file=file_of(run),
     )
@@ -101,7 +101,7 @@ def _replaced(contents: Sequence[Content], numbers: Collection[int]) -> Iterable
         for number in numbers:
             alike.setdefault(contents[number].declared(), []).append(number)
     for group in alike.values():
-        last = max(group, key=lambda number: (contents[number].evaluated, contents[number].created))
+        last = max(group, key=lambda number: (contents[number].evaluated, contents[number].begun))
         yield from (number for number in group if contents[number].model != contents[last].model)
 
 

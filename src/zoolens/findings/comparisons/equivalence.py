@@ -238,9 +238,10 @@ def _repetition(a: Signature, b: Signature) -> Iterator[str]:
     seen = np.stack([a.main.digest, b.main.digest, a.labels.astype(np.uint64)], axis=1)
     repeated = len(seen) - len(np.unique(seen, axis=0))
     if repeated:
+        are, they = ("is", "it is a copy") if repeated == 1 else ("are", "they are copies")
         yield (
-            f"{repeated:,} of {len(seen):,} inputs are answered bit for bit like another by both: if they are copies, "
-            "the bounds promise too much, for they count every one"
+            f"{repeated:,} of {len(seen):,} inputs {are} answered bit for bit like another by both: if {they}, the "
+            "bounds promise too much, for they count every one"
         )
 
 

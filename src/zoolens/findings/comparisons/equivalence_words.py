@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from zoolens.base.present.figures import percent_down, stack_label
 from zoolens.findings.comparisons.behaviour import Accuracy, Behaviour
 from zoolens.findings.comparisons.equivalence import Bounds, Equivalence, ModelBounds, OnData
+from zoolens.findings.comparisons.wording import silence_words
 
 NOT_KNOWN = "not known"
 
@@ -67,6 +68,8 @@ def agreement_words(share: float) -> str:
 def _facts(output: Behaviour) -> Iterator[str]:
     if output.graded:
         yield f"full agreement on {percent_words(output.full / output.n)} of the inputs"
+        if silence := silence_words(output.silent, output.n):
+            yield silence
     if not math.isnan(output.identical):
         yield f"bit-equal outputs {percent_words(output.identical)}"
     if output.top5_overlap is not None:

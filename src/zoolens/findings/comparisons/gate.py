@@ -96,6 +96,14 @@ class ComparisonGate(Gate["Report"]):
     def verb(self) -> str:
         return self.way or "is"
 
+    def holds(self, change: float) -> bool:
+        """Whether the condition holds for a change of the metric: B − A of fractions, B/A − 1 of everything else."""
+        return _OPERATORS[self.op](round(self._quantity(change), _DIGITS), self.limit)
+
+    def _quantity(self, change: float) -> float:
+        sign = {"drop": -1.0, "rise": 1.0}.get(self.way or "")
+        return abs(change) if sign is None else sign * change
+
     def worst(self, report: Report) -> tuple[str, float]:
         values = self._values(report)
         choose = max if self.op.startswith(">") else min
@@ -123,12 +131,7 @@ class ComparisonGate(Gate["Report"]):
         self._refuse_one_sided(report)
         meant = [figure for figure in report.figures if self._is_meant(figure)]
         self._refuse_unknown_changes(meant)
-        sign = {"drop": -1.0, "rise": 1.0}.get(self.way or "")
-        values = {
-            figure.scope: abs(figure.change) if sign is None else sign * figure.change
-            for figure in meant
-            if figure.change is not None
-        }
+        values = {figure.scope: self._quantity(figure.change) for figure in meant if figure.change is not None}
         if not values:
             known = {_named(figure) for figure in report.figures}
             named = f"{self.metric}[{self.scope}]" if self.scope is not None else self.metric

@@ -78,7 +78,7 @@ def run_history(
         if figure is not None and figure.value is not None:
             unit = figure.unit
             points.append(_point(run, figure, figure.value, current=content == run.model.fingerprint))
-    points.sort(key=lambda point: point.created)
+    points.reverse()
     return History(
         model,
         metric,
@@ -179,7 +179,8 @@ def _row(history: History, point: HistoryPoint, factor: float, name: str) -> dic
 
 def _time_format(points: Sequence[HistoryPoint]) -> str:
     """How finely times must be told apart."""
-    seconds = (points[-1].created - points[0].created).total_seconds() if points else 0.0
+    times = [point.created for point in points]
+    seconds = (max(times) - min(times)).total_seconds() if times else 0.0
     for least, form in ((400 * 86_400, "%Y-%m"), (3 * 86_400, "%b %d"), (1_200, "%b %d %H:%M")):
         if seconds >= least:
             return form

@@ -13,9 +13,10 @@ from zoolens.base.store.scopes import Dimension, is_of_part, parse_scope
 from zoolens.findings.comparisons.behaviour import unknown_first
 from zoolens.findings.comparisons.compare import AnswerComparison, FigurePair, Report, verdict_of_report
 from zoolens.findings.comparisons.machine_share import share_words
+from zoolens.findings.comparisons.pooled_runs import repeated_words
 from zoolens.findings.comparisons.report_charts import class_names, figures_chart, flips_chart
 from zoolens.findings.comparisons.vector_changes import VectorChange
-from zoolens.findings.comparisons.wording import agreement_words, metric_words
+from zoolens.findings.comparisons.wording import agreement_words, metric_words, silence_words
 from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
 
 MOST_FLIPS: Final = 20
@@ -136,15 +137,20 @@ def _sections(report: Report) -> Iterator[Section]:
     for change in report.vectors:
         distance = "" if change.median_distance is None else f", median distance {change.median_distance:.2g}"
         judged = () if change.metric is None else (f"{metric_words(change.metric)}.",)
+        silence = silence_words(change.silent, change.n)
         contested = (("Inputs on which the two agree least", _contested(change)),) if change.contested else ()
         yield Section(
-            change.output, (f"{change.task}: {agreement_words(change)}{distance}.", *judged), tables=contested
+            change.output,
+            (f"{change.task}: {agreement_words(change)}{distance}{f', {silence}' if silence else ''}.", *judged),
+            tables=contested,
         )
     if report.environment:
         items = tuple(f"{item.what}: {item.a} → {item.b}" for item in report.environment)
         yield Section("Environment", items=items)
     if report.shares:
         yield Section("Machine and software", items=tuple(map(share_words, report.shares)))
+    if report.repeated:
+        yield Section("Repeated runs", items=tuple(map(repeated_words, report.repeated)))
 
 
 def figures_table(report: Report) -> Table:

@@ -330,7 +330,7 @@ def _preference(pair: tuple[Run, Run]) -> tuple[bool, bool, str, str]:
 
 def _met(run: Run) -> str:
     """When a user's evaluation met it; what the doctor or a reproduction ran comes before all of those."""
-    return f"1 {run.evaluated}" if run.evaluated else f"0 {run.created.isoformat()}"
+    return f"1 {run.met}" if run.met else f"0 {run.number:012d}"
 
 
 def _some_data(ours: Sequence[Run], theirs: Sequence[Run]) -> str:

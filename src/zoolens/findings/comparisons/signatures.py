@@ -35,9 +35,11 @@ class Signature(Predictions):
 
 def signature_of(store: Store, run: Run) -> Signature:
     """What a run answered; refused where it has not answered every input."""
-    state = store.stages(run.id).get(answering_stage(run))
-    if state is None or not state.done:
-        raise unfinished(run)
+    if not has_answers(run):
+        # It may have answered the rest since it was read; a stage that is done stays done.
+        state = store.stages(run.id).get(answering_stage(run))
+        if state is None or not state.done:
+            raise unfinished(run)
     table = answers_table(store, run)
     _check_rows(table, run)
     return Signature(**vars(predictions_of(table, run)), run=run)
@@ -119,9 +121,9 @@ def default_dataset(runs: Iterable[Run], among: Collection[str] | None = None) -
     return max(by_data, key=lambda data: _worth(by_data[data]), default=None)
 
 
-def _worth(runs: Sequence[Run]) -> tuple[int, int, float]:
+def _worth(runs: Sequence[Run]) -> tuple[int, int, int]:
     models = {run.ref for run in runs}
-    return len(models), runs[0].inputs, max(run.created.timestamp() for run in runs)
+    return len(models), runs[0].inputs, max(run.number for run in runs)
 
 
 def task_of(run: Run) -> str:

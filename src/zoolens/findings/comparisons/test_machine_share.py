@@ -1,8 +1,11 @@
 """How much of a difference is the machine: by the cells of the table machine × software."""
 
+import math
+from dataclasses import replace
+
 import pytest
 
-from zoolens.base.store.records import Observation, StackRecord, fingerprint
+from zoolens.base.store.records import DISTURBED, Observation, StackRecord, fingerprint
 from zoolens.base.store.store import open_store
 from zoolens.findings.comparisons.machine_share import machine_shares, share_words
 from zoolens.testing.store_records import dataset_record, model_record
@@ -17,12 +20,13 @@ def store(tmp_path):
         yield store
 
 
-def measured(store, machine, software, milliseconds, spread=0.01, model="zoo:net@1.0.0"):
+def measured(store, machine, software, milliseconds, spread=0.01, model="zoo:net@1.0.0", attempt=0, **details):
     identity = {**machine, **software}
     stack = StackRecord(fingerprint(identity), "onnxruntime", identity, identity)
-    run = store.begin_run(model_record(model), dataset_record(), stack)
+    run = store.begin_run(model_record(model), dataset_record(), stack, attempt=attempt)
     low, high = milliseconds * (1 - spread), milliseconds * (1 + spread)
     figure = Observation("latency_p50", milliseconds / 1e3, scope="batch=1", low=low / 1e3, high=high / 1e3, unit="s")
+    figure = replace(figure, details=details)
     store.finish_stage(run.id, "latency", [figure, Observation("latency_p50", 1.0, scope="batch=1,raw", unit="s")])
     return store.run(run.id)
 
@@ -75,6 +79,53 @@ def test_a_difference_within_the_spread_has_no_shares(store):
     (found,) = machine_shares(store, a, b)
     assert found.share is None
     assert "B takes 0.988 × the time of A (no more than the spread)" in share_words(found)
+
+
+def test_times_under_load_say_nothing_of_the_machine(store):
+    """They would be told as clear shares: a busy machine is slow with narrow intervals."""
+    a, b = measured(store, OLD, SLOW, 80), measured(store, NEW, FAST, 10, **{DISTURBED: True})
+    measured(store, NEW, SLOW, 20)
+    (found,) = machine_shares(store, a, b)
+    assert (found.machine, found.share) == ((), None)
+    assert "is not known: B was measured beside other work" in share_words(found)
+
+
+def test_a_cell_under_load_is_none(store):
+    a, b = measured(store, OLD, SLOW, 80), measured(store, NEW, FAST, 10)
+    measured(store, NEW, SLOW, 20, **{DISTURBED: True})
+    (found,) = machine_shares(store, a, b)
+    assert (found.machine, found.share) == ((), None)
+    assert "A's software on B's machine was measured beside other work" in share_words(found)
+    # An older attempt without other work beside it tells.
+    measured(store, NEW, SLOW, 20, attempt=1)
+    measured(store, NEW, SLOW, 50, attempt=2, **{DISTURBED: True})
+    (found,) = machine_shares(store, a, b)
+    assert found.share == pytest.approx(math.log(4) / math.log(8))
+
+
+def test_two_sittings_of_one_thing_have_no_shares(store):
+    """Each knows its own median within 1 %, and they are 4 % apart."""
+    a, b = measured(store, OLD, SLOW, 10), measured(store, NEW, FAST, 10.4)
+    measured(store, NEW, SLOW, 10.2)
+    (found,) = machine_shares(store, a, b)
+    assert found.share is None
+    assert "B takes 1.04 × the time of A (no more than the spread)" in share_words(found)
+
+
+def test_a_machine_that_does_something_else_in_other_software_is_no_part(store):
+    a, b = measured(store, OLD, SLOW, 80), measured(store, NEW, FAST, 10)
+    measured(store, NEW, SLOW, 70)
+    measured(store, OLD, FAST, 60)
+    (found,) = machine_shares(store, a, b)
+    assert (found.share, found.entangled) == (None, True)
+    assert "The machine does not do the same in both, so that neither is a part of the whole." in share_words(found)
+
+
+def test_another_way_of_measuring_is_no_software(store):
+    a = measured(store, OLD, {**SLOW, "protocol": 1, "isolated": True}, 80)
+    b = measured(store, NEW, {**FAST, "protocol": 1}, 10)
+    (found,) = machine_shares(store, a, b)
+    assert "is not known: versions of zoolens measured it in different ways." in share_words(found)
 
 
 def test_a_setting_of_the_accelerator_is_software(store):

@@ -59,6 +59,7 @@ class VectorChange:
     agreement_name: str = "mean agreement"
     graded: bool = False
     full: int = 0  # inputs on which the two agree fully
+    silent: int = 0  # inputs to which neither answers anything, which counts as full agreement
     metric: MetricChange | None = None  # where truths judge the task
     contested: tuple[ContestedInput, ...] = ()  # of a graded agreement, the lowest first
 
@@ -88,6 +89,7 @@ def compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
             agreement_name=task_named(ours.task).agreement_name(),
             graded=pair.graded,
             full=pair.full,
+            silent=pair.silent,
             metric=None if place else _metric_change(a, b),
             contested=tuple(_contested(a, b, place, pair)) if task_named(ours.task).graded else (),
         )

@@ -51,6 +51,11 @@ def full_words(full: int, n: int, graded: bool) -> str:
     return f" (full agreement on {100 * full / n:.2f} % of the inputs)" if graded else ""
 
 
+def silence_words(silent: int, n: int) -> str:
+    """Says on how many inputs two models agree because neither answers anything; empty where there are none."""
+    return f"neither answers anything on {100 * silent / n:.1f} % of the inputs" if silent else ""
+
+
 class MetricPair(Protocol):
     """A metric of both runs, and how far the two differ."""
 

@@ -82,7 +82,9 @@ def diverge_here(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _compared(asked: Comparison, store: Store | str | Path | None, progress: Progress) -> Divergence:
-    named = name_sides(asked.names, asked.data, store, allow_code=asked.allow_code, progress=progress)
+    named = name_sides(
+        asked.names, asked.data, store, entries=asked.entries, allow_code=asked.allow_code, progress=progress
+    )
     inputs = named.inputs
     with closing(open_dataset(inputs.data, limit=inputs.limit, seed=inputs.seed)) as dataset:
         notes = [*named.version_notes(), *named.dataset_notes(dataset)]

@@ -17,6 +17,7 @@ from zoolens.findings.measure.jobs import Job
 from zoolens.inventory.catalog.names import is_run
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.opening import NamedData
+from zoolens.inventory.zoos.zoo import Entry
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,16 @@ class NamedSides:
 
 
 def name_sides(
-    names: tuple[str, str], asked: NamedData, store: Store | str | Path | None, *, allow_code: bool, progress: Progress
+    names: tuple[str, str],
+    asked: NamedData,
+    store: Store | str | Path | None,
+    *,
+    entries: Mapping[int, Entry],
+    allow_code: bool,
+    progress: Progress,
 ) -> NamedSides:
-    """Return the jobs of both sides, and the dataset they run on."""
+    """Return the jobs of both sides, and the dataset they run on. `entries`: models that came with their files, by
+    place."""
     places = [place for place, name in enumerate(names) if is_run(name) and not Path(name).exists()]
     runs: dict[int, Run] = {}
     if places:
@@ -59,7 +67,8 @@ def name_sides(
         if place in runs:
             jobs.append(job_of_run(runs[place], allow_code=allow_code))
         else:
-            jobs.append(job_named(parse_side(name), allow_code=allow_code, progress=progress))
+            side = parse_side(name)
+            jobs.append(job_named(side, entry=entries.get(place), allow_code=allow_code, progress=progress))
     return NamedSides((jobs[0], jobs[1]), runs, asked, _inputs(asked, runs))
 
 

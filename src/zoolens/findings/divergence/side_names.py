@@ -51,21 +51,24 @@ def parse_side(text: str) -> SideName:
     return SideName(model, name, Options(threads=int(threads) if threads else None, **chosen), environment)
 
 
-def job_named(name: SideName, *, allow_code: bool = False, progress: Progress | None = None) -> Job:
-    """The model in the runtime that was asked for, or in the installed one that reads the fewest other formats."""
+def job_named(
+    name: SideName, *, entry: Entry | None = None, allow_code: bool = False, progress: Progress | None = None
+) -> Job:
+    """The model in the runtime that was asked for, or in the installed one that reads the fewest other formats.
+    `entry`: the model, where it is known by more than its name."""
     wanted = RunOptions(
         runtimes=(name.runtime,) if name.runtime else (),
         environments=(name.environment,),
         options=name.options,
         allow_code=allow_code,
     )
-    jobs, skipped = plan_jobs([_found(name.model)], wanted, progress)
+    jobs, skipped = plan_jobs([entry or found(name.model)], wanted, progress)
     if not jobs:
         raise ModelError(" ".join(passed.reason for passed in skipped) or f"{name.model} cannot be run here.")
     return min(jobs, key=lambda job: len(job.runtime.formats))
 
 
-def _found(model: str) -> Entry:
+def found(model: str) -> Entry:
     """The model of this name. What stands behind its last "@" was taken for a version, since no runtime is called so:
     where there is no such version either, a runtime was meant."""
     try:

@@ -182,7 +182,7 @@ class Side:
 def open_side(label: str, job: Job, dataset: Dataset) -> Side:
     session = job.open()
     try:
-        decoded = dataset.decoded_with(job.manifest.inputs[0].decoder)
+        decoded = dataset.decoded_with(job.manifest.decoder)
         subject = prepare_subject(job, session, decoded)
         subject.check_answers()
         return Side(label, job, subject, session.effective(), decoded)

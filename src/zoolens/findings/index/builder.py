@@ -6,7 +6,7 @@ in the index file yet. Nothing is measured here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -18,13 +18,13 @@ from zoolens.base.errors import UnknownName
 from zoolens.base.progress import Progress
 from zoolens.base.store.records import DatasetRecord, Run, RunKind
 from zoolens.base.store.state import StoreState
-from zoolens.base.store.store import Store
+from zoolens.base.store.store import RUNS_AT_ONCE, Store
 from zoolens.findings.comparisons.signatures import Signature, default_dataset, probe_runs, signature_of
 from zoolens.findings.index.index import Index, Origin
 from zoolens.findings.index.index_paths import index_path, rows_path
 from zoolens.findings.index.signatures.semantic import SemanticIndex, open_semantic
 from zoolens.findings.index.signatures.synchronisation import SignatureSource, synchronise
-from zoolens.findings.index.sources.class_spaces import class_space
+from zoolens.findings.index.sources.class_spaces import ClassSpaces
 from zoolens.findings.index.sources.latency_estimates import latency_estimates
 from zoolens.findings.index.sources.replaced_contents import current_rows
 from zoolens.findings.index.sources.resources import installed_resources, with_resources
@@ -32,6 +32,7 @@ from zoolens.findings.index.sources.row_builder import rows_from
 from zoolens.findings.index.sources.row_cache import RecordedSpace, recorded_spaces
 from zoolens.findings.index.sources.run_table import chosen_probes, run_table
 from zoolens.findings.index.tables.row_table import RowTable
+from zoolens.findings.measure.answers import ANSWERING_STAGES
 from zoolens.findings.measure.class_order import JUDGED_WRONGLY
 from zoolens.findings.measure.predictions import renumbered
 from zoolens.inventory.catalog.names import is_pattern
@@ -156,12 +157,18 @@ def _semantic(
             path, dataset=dataset.fingerprint, probes=dataset.size, task=task, memory=memory, say=watcher.say
         )
 
+    spaces = ClassSpaces()
+
+    def runs(ids: Sequence[str]) -> Iterator[Run]:
+        for start in range(0, len(ids), RUNS_AT_ONCE):
+            yield from store.runs_of(ids[start : start + RUNS_AT_ONCE], stages=ANSWERING_STAGES)
+
     def signature(run: Run) -> Signature:
-        return renumbered(signature_of(store, run), class_space(run).translation)
+        return renumbered(signature_of(store, run), spaces.of(run).translation)
 
     key = rows.columns["key"]
     fleeting = rows.signed & (rows.columns["fleeting"].codes >= 0)
     changeable = {str(run_id) for run_id in key.take(np.flatnonzero(fleeting)).values}
-    source = SignatureSource(store.runs_of, signature, changeable)
+    source = SignatureSource(runs, signature, changeable)
     wanted = [str(run_id) for run_id in key.take(np.flatnonzero(rows.signed)).values]
     return synchronise(opened, index_path(store, task, dataset.fingerprint), wanted, source, watcher)

@@ -316,6 +316,15 @@ def test_a_damaged_file_that_cannot_be_deleted_does_not_stop_anyone(tmp_path):
     assert "this time only" in watcher.said[1]
 
 
+def test_a_run_that_a_restored_backup_does_not_have_is_not_asked_for_again(tmp_path):
+    def opened(path):
+        return open_semantic(path, dataset="d", probes=PROBES)
+
+    source = synchronisation.SignatureSource(lambda ids: [], lambda run: None)
+    index, notes = synchronisation.synchronise(opened, tmp_path / "index", ["gone"], source, Watcher())
+    assert (len(index), notes) == (0, [])
+
+
 def test_rankings_are_kept_within_the_budget():
     rows = [Row(f"k{n}", f"m{n}", f"zoo:m{n}@1", {}, {"flops": Figure(float(n))}, signature=True) for n in range(200)]
     semantic = open_semantic(None, dataset="d", probes=20, memory=5_000)

@@ -45,6 +45,9 @@ def answering_stage(run: Run) -> Stage:
     return Stage.TRAINING if run.kind is RunKind.TRAINING else Stage.PREDICTIONS
 
 
+ANSWERING_STAGES: Final = (Stage.TRAINING, Stage.PREDICTIONS)
+
+
 def has_answers(run: Run) -> bool:
     """Whether the run had answered every input when it was read from the store."""
     return run.stages.get(answering_stage(run)) == DONE

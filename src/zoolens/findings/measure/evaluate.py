@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.base.engine.executors.executor import Executor
+from zoolens.base.engine.retry_policy import retry_policy
 from zoolens.base.engine.sandbox import trusting
 from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.measure.fanout import Evaluation, counting, evaluate_elsewhere
+from zoolens.findings.measure.fastest_mode import FASTEST
 from zoolens.findings.measure.job_runner import carry_out_entries
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
 from zoolens.findings.measure.shards import predict_shards
@@ -27,8 +28,6 @@ from zoolens.inventory.datasets.opening import Data, named_data
 from zoolens.inventory.fleet.placing import places, places_by_kind
 from zoolens.inventory.runtimes.runtime import Options
 from zoolens.inventory.zoos.zoo import Entry
-
-MOST_PLACES: Final = 5  # machines that try one job: a job that kills its process must not visit a whole fleet
 
 
 def evaluate(
@@ -104,6 +103,8 @@ def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterato
         )
     store.sweep_folder()
     entries, executor = find_all(plan.models), current_executor(each_kind=True)
+    if plan.budget is not None and not executor.elsewhere:
+        raise ZoolensError("A budget is kept for jobs on other machines.", hint="Add --on ray or --on each-kind.")
     if executor.elsewhere:
         yield from _carry_out_elsewhere(executor, entries, plan, store, progress)
     else:
@@ -114,7 +115,7 @@ def _carry_out_elsewhere(
     executor: Executor, entries: Sequence[Entry], plan: EvaluationPlan, store: Store, progress: Progress
 ) -> Iterator[Outcome]:
     evaluations: list[Evaluation] = []
-    for evaluation in _placed(executor, entries, plan, store):
+    for evaluation in placed_evaluations(executor, entries, plan, store):
         if evaluation.places and not evaluation.places[0].within_reach:
             yield Outcome(evaluation.title, errors=(evaluation.places[0].out_of_reach,))
         else:
@@ -133,6 +134,8 @@ def _carry_out_elsewhere(
 def _check_shards(executor: Executor, plan: EvaluationPlan) -> None:
     if plan.fresh:
         raise ZoolensError("A fresh run is not shared out in slices.", hint="Leave --shards or --fresh out.")
+    if plan.wanted.options.mode == FASTEST:
+        raise ZoolensError("Slices of a dataset are all answered in one mode.", hint="Name a mode instead of fastest.")
     if executor.each_kind or plan.wanted.require:
         raise ZoolensError(
             "Slices of a dataset go to any node.", hint="Leave --shards out, or --on each-kind and --require."
@@ -141,20 +144,23 @@ def _check_shards(executor: Executor, plan: EvaluationPlan) -> None:
         raise ZoolensError("Without accuracy no dataset is answered.", hint="Leave --shards out.")
 
 
-def _placed(executor: Executor, entries: Sequence[Entry], plan: EvaluationPlan, store: Store) -> Iterator[Evaluation]:
+def placed_evaluations(
+    executor: Executor, entries: Sequence[Entry], plan: EvaluationPlan, store: Store
+) -> Iterator[Evaluation]:
     """Every model once on each kind of machine; or once, on a machine that meets the demands, where agents tell what
     machines have. Otherwise a node finds out by itself whether it meets them."""
-    wanted = plan.wanted
+    # A job that kills its process must not visit a whole fleet.
+    wanted, most = plan.wanted, retry_policy().attempts
     if executor.each_kind:
         kinds = places_by_kind(store, wanted.require, **counting(wanted))
         # A kind that nobody can reach keeps one of its machines, of which that is told.
         reached = [[place for place in alike if place.within_reach] or alike[:1] for alike in kinds.values()]
         for entry in entries:
-            yield from (Evaluation(entry, plan, places=tuple(alike[:MOST_PLACES])) for alike in reached)
+            yield from (Evaluation(entry, plan, places=tuple(alike[:most])) for alike in reached)
         return
     fitting = places(store, wanted.require, wanted.runtimes) if wanted.require and executor.knows_nodes else []
     nodes = [place for place in fitting if place.facts.node]
     for number, entry in enumerate(entries):
         # The next machine for the next model, and all the others if it is lost.
         turn = number % len(nodes) if nodes else 0
-        yield Evaluation(entry, plan, places=(*nodes[turn:], *nodes[:turn])[:MOST_PLACES])
+        yield Evaluation(entry, plan, places=(*nodes[turn:], *nodes[:turn])[:most])

@@ -9,25 +9,32 @@ from __future__ import annotations
 import platform
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from zoolens.base.engine.executors.executor import TITLE, Executor, check_reachable, run_jobs
+from zoolens.base.engine.executors.executor import TITLE, Executor
+from zoolens.base.engine.executors.job_events import RECORD
 from zoolens.base.engine.executors.reports import JobBars, job_progress
+from zoolens.base.engine.retry_policy import machine_was_lost
 from zoolens.base.errors import Lost, ZoolensError
 from zoolens.base.progress import Progress
-from zoolens.base.store.records import Run, RunKey
+from zoolens.base.store.records import Run, RunKey, RunKind
 from zoolens.base.store.store import Store, open_store
 from zoolens.base.store.transfer import merge_run, pack_run
 from zoolens.findings.measure.job_runner import carry_out_entries
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
 from zoolens.inventory.catalog.sessions import RunOptions
-from zoolens.inventory.datasets.opening import absolute_spec, parse_spec
+from zoolens.inventory.datasets.opening import NamedData
 from zoolens.inventory.fleet.agent_facts import kind_here
+from zoolens.inventory.fleet.arrival import arrived
+from zoolens.inventory.fleet.budget import BudgetWatch, OverBudget
+from zoolens.inventory.fleet.job_ledger import JobLedger
 from zoolens.inventory.fleet.placing import Place
+from zoolens.inventory.fleet.travel import Travel, run_travelling
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.runtimes.devices import device_kind
 from zoolens.inventory.zoos.zoo import Entry, Weights
@@ -44,6 +51,7 @@ class Evaluation:
     plan: EvaluationPlan
     asked: bool = True
     places: tuple[Place, ...] = ()
+    job: str = field(default_factory=lambda: uuid4().hex[:12])  # its id in the list of jobs
 
     @property
     def title(self) -> str:
@@ -67,6 +75,24 @@ class Evaluation:
         counts = counting(self.plan.wanted)
         return {"kind": self.places[0].facts.kind_for(**counts), "inside": self.inside, "counts": counts}
 
+    def record(self, job: str = "") -> dict[str, Any]:
+        """What the list of jobs says of it, or of another job that serves it."""
+        promised = self.promised() or {}
+        return {
+            "id": job or self.job,
+            "model": self.entry.full_ref,
+            "dataset": self.plan.data or "",
+            "runtimes": list(self.plan.wanted.runtimes),
+            "kind": promised.get("kind", ""),
+            "agent": self.priced_as[0],
+            "agent_kind": self.priced_as[1],
+        }
+
+    @property
+    def priced_as(self) -> tuple[str, str]:
+        """The name and the kind of the agent whose machine does it."""
+        return (self.places[0].agent, self.places[0].facts.kind) if self.places else ("", "")
+
     def may_know(self, run: Run) -> bool:
         """Whether a run may be one of its machine, so that the machine can go on from it."""
         if not self.places:
@@ -81,43 +107,91 @@ def evaluate_elsewhere(
     store: Store,
     progress: Progress,
     known: Callable[[Entry], Sequence[Run]],
+    watch: BudgetWatch | None = None,
 ) -> Iterator[tuple[int, list[Outcome]]]:
     """The number of each evaluation and its outcomes, as they are stored. `known`: the runs of the store that a node is
-    to go on from."""
-    with JobBars(progress, f"on {executor.name}", "evaluating", len(evaluations)) as bars:
-        waiting = dict(enumerate(evaluations))
+    to go on from. `watch`: of a budget that jobs before these have used too; None: theirs begins."""
+    with (
+        JobBars(progress, f"on {executor.name}", "evaluating", len(evaluations)) as bars,
+        JobLedger(store, command_of(evaluations), budget=watch or budget_watch(evaluations, store)) as ledger,
+    ):
+        recorded = ledger.around(executor)
+        waiting, sender = dict(enumerate(evaluations)), _Sender(store, known, Travel(progress), progress)
         while waiting:
             numbers, again = list(waiting), {}
 
             def told(place: int, message: Any, numbers: Sequence[int] = numbers) -> None:
                 bars.told(numbers[place], message)
 
-            for place, answer in _answers(executor, list(waiting.values()), store, known, told):
+            for place, answer in _answers(recorded, list(waiting.values()), sender, told):
                 number, evaluation = numbers[place], waiting[numbers[place]]
-                if isinstance(answer, Lost) and len(evaluation.places) > 1:
+                if machine_was_lost(answer) and len(evaluation.places) > 1:
                     again[number] = replace(evaluation, places=evaluation.places[1:])
                     continue
                 bars.finished(number)
-                failed = isinstance(answer, ZoolensError)
-                yield number, [Outcome(evaluation.title, errors=(str(answer),))] if failed else answer
+                if isinstance(answer, OverBudget):
+                    ledger.given_up(evaluation.job)
+                    yield number, [Outcome(evaluation.title, not_done=str(answer))]
+                elif isinstance(answer, ZoolensError):
+                    ledger.given_up(evaluation.job)
+                    yield number, [Outcome(evaluation.title, errors=(str(answer),))]
+                else:
+                    note_outcomes(ledger, evaluation.job, answer)
+                    yield number, answer
             waiting = again
 
 
+def budget_watch(evaluations: Sequence[Evaluation], store: Store) -> BudgetWatch | None:
+    budgets = [evaluation.plan.budget for evaluation in evaluations if evaluation.plan.budget is not None]
+    if not budgets:
+        return None
+    unpriced = [one.record() for one in evaluations if budgets[0].price(*one.priced_as) is None]
+    if budgets[0].money is not None and unpriced:
+        raise ZoolensError(
+            f"There is no price for {unpriced[0]['agent'] or 'any machine'}, so that a budget of money cannot be kept.",
+            hint="Add it to the prices, or one called default.",
+        )
+    return BudgetWatch(budgets[0], store)
+
+
+def command_of(evaluations: Sequence[Evaluation]) -> str:
+    """The command that gives these out, for the list of jobs."""
+    tried = any(evaluation.plan.kind is RunKind.TRIAL for evaluation in evaluations)
+    return "doctor" if tried else "eval"
+
+
+def note_outcomes(ledger: JobLedger, job: str, outcomes: Sequence[Outcome]) -> None:
+    """Puts what came of a job into its record."""
+    runs = [outcome.run.id for outcome in outcomes if outcome.run is not None]
+    errors = [error for outcome in outcomes for error in outcome.errors]
+    remarks = [f"warning: {outcome.title}: {one}" for outcome in outcomes for one in outcome.warnings]
+    remarks += [f"{outcome.title}: skipped, {outcome.skipped}" for outcome in outcomes if outcome.skipped]
+    ledger.came_of(job, runs, errors, remarks)
+
+
+@dataclass(frozen=True)
+class _Sender:
+    """What jobs are made from."""
+
+    store: Store
+    known: Callable[[Entry], Sequence[Run]]
+    travel: Travel
+    progress: Progress
+
+
 def _answers(
-    executor: Executor,
-    evaluations: Sequence[Evaluation],
-    store: Store,
-    known: Callable[[Entry], Sequence[Run]],
-    told: Callable[[int, Any], None],
+    executor: Executor, evaluations: Sequence[Evaluation], sender: _Sender, told: Callable[[int, Any], None]
 ) -> Iterator[tuple[int, Any]]:
     """The number of each evaluation, with its outcomes or with the error of its job."""
     sent: list[set[str]] = []
+    store = sender.store
 
     def jobs() -> Iterator[dict[str, Any]]:
         for evaluation in evaluations:
-            runs = [] if evaluation.plan.fresh else list(filter(evaluation.may_know, known(evaluation.entry)))
+            runs = [] if evaluation.plan.fresh else list(filter(evaluation.may_know, sender.known(evaluation.entry)))
             sent.append({run.id for run in runs})
-            yield evaluation_fields(evaluation, [pack_run(store, run) for run in runs])
+            packed = [pack_run(store, run) for run in runs]
+            yield {**evaluation_fields(evaluation, packed, sender.travel), RECORD: evaluation.record()}
 
     def node_of(number: int) -> str:
         places = evaluations[number].places
@@ -125,8 +199,9 @@ def _answers(
 
     timed = any(evaluation.plan.batches or evaluation.plan.cold for evaluation in evaluations)
     gpu = any(needs_gpu(evaluation.plan.wanted) for evaluation in evaluations)
-    for number, answer in run_jobs(
-        executor, _FUNCTION, jobs(), whole_machine=timed, gpu=gpu, node_of=node_of, told=told
+    needs = {"whole_machine": timed, "gpu": gpu}
+    for number, answer in run_travelling(
+        executor, _FUNCTION, jobs(), sender.progress, node_of=node_of, told=told, **needs
     ):
         if isinstance(answer, ZoolensError):
             yield number, answer
@@ -151,8 +226,13 @@ def counting(wanted: RunOptions) -> dict[str, Any]:
 
 def evaluate_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Runs on the node: returns the outcomes of one evaluation as plain data, each with its run."""
-    check_reachable(job["paths"])
-    _check_kind(job["promised"])
+    with arrived(job) as found:
+        _check_kind(job["promised"])
+        answer: list[dict[str, Any]] = found.restored(_evaluated(found.job))
+    return answer
+
+
+def _evaluated(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     plan = TypeAdapter(EvaluationPlan).validate_python(job["plan"])
     with (
         tempfile.TemporaryDirectory(prefix="zoolens-node-") as folder,
@@ -176,30 +256,19 @@ def _check_kind(promised: Mapping[str, Any] | None) -> None:
         )
 
 
-def evaluation_fields(evaluation: Evaluation, runs: list[dict[str, Any]]) -> dict[str, Any]:
+def evaluation_fields(evaluation: Evaluation, runs: list[dict[str, Any]], travel: Travel) -> dict[str, Any]:
     """An evaluation as plain data. `runs`: what the store has of its model, packed."""
-    entry, plan = evaluation.entry, evaluation.placed()
-    data = None if plan.data is None else absolute_spec(plan.data)
+    plan = evaluation.placed()
+    model, data = travel.model(evaluation.entry), travel.data(NamedData(plan.data, plan.limit, plan.seed))
     return {
         TITLE: evaluation.title,
-        "entry": entry_fields(entry),
-        "plan": TypeAdapter(EvaluationPlan).dump_python(replace(plan, data=data), mode="json"),
+        "entry": entry_fields(model.sent),
+        "plan": TypeAdapter(EvaluationPlan).dump_python(replace(plan, data=data.sent, budget=None), mode="json"),
         "asked": evaluation.asked,
         "promised": evaluation.promised(),
         "runs": runs,
-        "paths": [*paths_of_entry(entry), *paths_of_data(data)],
+        **travel.fields(model, data),
     }
-
-
-def paths_of_data(data: str | None) -> list[str]:
-    """What a node must have to open a dataset, which is named as `absolute_spec` does."""
-    location = "" if data is None else parse_spec(data)[1]
-    return [location] if location.startswith("/") and Path(location).exists() else []
-
-
-def paths_of_entry(entry: Entry) -> list[str]:
-    """What a node must have to open a model."""
-    return [str(entry.folder.absolute())] if entry.folder is not None and entry.folder.exists() else []
 
 
 def entry_fields(entry: Entry) -> dict[str, Any]:

@@ -8,6 +8,7 @@ others.
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -101,8 +102,9 @@ def turned_pictures(spec: Input, dataset: Dataset) -> str | None:
     turned = sum(_is_turned(dataset.read_encoded(place)) for place in places)
     if not turned:
         return None
+    are = "is" if turned == 1 else "are"
     return (
-        f"{turned} of {len(places)} pictures looked at are to be turned by their EXIF data, which decoder: "
+        f"{turned} of {len(places)} pictures looked at {are} to be turned by their EXIF data, which decoder: "
         f"{spec.decoder} does not do; decoder: opencv does"
     )
 
@@ -119,8 +121,8 @@ def resampled_sounds(spec: Input, dataset: Dataset) -> str | None:
     changed = sum(rate != spec.sound.rate for rate in rates)
     listed = ", ".join(f"{rate:,}" for rate in others)
     return (
-        f"{changed} of {len(places)} sounds looked at have {listed} samples a second, "
-        f"and are resampled to {spec.sound.rate:,} as {spec.sound.resample} does"
+        f"{changed} of {len(places)} sounds looked at {'has' if changed == 1 else 'have'} {listed} samples a second, "
+        f"and {'is' if changed == 1 else 'are'} resampled to {spec.sound.rate:,} as {spec.sound.resample} does"
     )
 
 
@@ -150,14 +152,29 @@ def said_of_copies(dataset: Dataset, digests: NDArray[np.uint64]) -> str | None:
     _, groups, counts = np.unique(digests, return_inverse=True, return_counts=True)
     alike = np.flatnonzero(counts[groups] > 1)
     looked_at = alike[np.argsort(groups[alike], kind="stable")][:_COMPARED]
-    copies = len(looked_at) - len({_content(dataset.read(int(place)).value) for place in looked_at})
+    copies = len(looked_at) - _count_different(dataset, looked_at.tolist())
     if not copies:
         return None
     least, most = ("at least ", "at most ") if len(looked_at) < len(alike) else ("", "")
+    are = "is a copy of another" if copies == 1 else "are copies of others"
     return (
-        f"{least}{copies:,} of {len(dataset):,} inputs are copies of others: intervals and bounds count each as an "
-        f"input of its own and are too narrow (different inputs: {most}{len(dataset) - copies:,})"
+        f"{least}{copies:,} of {len(dataset):,} inputs {are}: intervals and bounds count each as an input of its own "
+        f"and are too narrow (different inputs: {most}{len(dataset) - copies:,})"
     )
+
+
+def _count_different(dataset: Dataset, places: Sequence[int]) -> int:
+    """How many different inputs lie at these places. Of files with equal bytes only one is decoded."""
+    contents, files = set(), set()
+    for place in places:
+        encoded = dataset.read_encoded(place)
+        if encoded is not None:
+            digest = hashlib.sha256(encoded).digest()
+            if digest in files:
+                continue
+            files.add(digest)
+        contents.add(_content(dataset.read(place).value))
+    return len(contents)
 
 
 def _content(value: NDArray[Any]) -> str | tuple[str, tuple[int, ...], bytes]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
 from zoolens.base import plugins
+from zoolens.base.engine.machine import this_machine
+from zoolens.base.engine.retry_policy import retry_policy, worker_was_killed
 from zoolens.base.errors import StoreError, WorkerError, ZoolensError
 from zoolens.base.progress import Progress, count_bytes
-from zoolens.base.store.records import GUESSED, DatasetRecord, Run, Stage
+from zoolens.base.store.records import GUESSED, MACHINES, DatasetRecord, Observation, Run, Stage, joined_machines
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.carryover import metric_settings, with_current_metrics
 from zoolens.findings.measure.class_order import CLASSES, class_order, with_class_order
+from zoolens.findings.measure.fastest_mode import FASTEST, check_fastest, run_in_fastest_mode
 from zoolens.findings.measure.input_checks import pixel_doubt, resampled_sounds, turned_pictures
 from zoolens.findings.measure.jobs import Job, Skipped, plan_jobs
 from zoolens.findings.measure.outcome_notes import guesses_of, notes_of
@@ -36,6 +40,7 @@ from zoolens.findings.measure.suspicions import (
     confidence_gap,
     dead_outputs,
     doubled_softmax,
+    indifferent_data,
     mixed_rows,
     remarks,
     suspicions,
@@ -58,13 +63,19 @@ def carry_out_entries(
     entries: Sequence[Entry], plan: EvaluationPlan, store: Store, progress: Progress, *, asked: bool = True
 ) -> Iterator[Outcome]:
     """Evaluate these models on this machine. `asked`: see `run_job`."""
+    check_fastest(plan)
     with closing(open_data(plan.data, plan.limit, plan.seed)) as dataset:
         # Entry by entry: two of them may have one name, and one that runs does not excuse the other.
         planned = [plan_jobs([entry], plan.wanted, progress) for entry in entries]
         for jobs, skipped in planned:
             yield from (_passed_over(reason, failed=not jobs) for reason in skipped)
+
+        def run(job: Job, told: EvaluationPlan) -> Outcome:
+            return run_job(job, told, dataset, store, progress, asked=asked and told is plan)
+
         for job in (job for jobs, _ in planned for job in jobs):
-            yield run_job(job, plan, dataset, store, progress, asked=asked)
+            chosen = job.options.mode != FASTEST
+            yield run(job, plan) if chosen else run_in_fastest_mode(job, plan, store, run)
 
 
 def open_data(data: str | None, limit: int | None, seed: int | None) -> Dataset:
@@ -93,7 +104,7 @@ def run_job(
         fetch_job(job, progress)
         # Before a run is begun that could only fail.
         job.runtime.check(job.files(), job.options)
-        dataset = dataset.decoded_with(job.manifest.inputs[0].decoder)
+        dataset = dataset.decoded_with(job.manifest.decoder)
         run = begin_job(job, plan, dataset, store, attempt, asked=asked)
     except StoreError:
         raise
@@ -200,13 +211,16 @@ class SubjectOpener:
         run = self._store.run(self._run.id)
         before = {name: run.resolved[name] for name in now if name in run.resolved}
         changed = [f"{name} {before[name]} and now {now[name]}" for name in before if before[name] != now[name]]
-        if changed and any(state.done for state in self._store.stages(run.id).values()):
+        if changed and (any(state.done for state in self._store.stages(run.id).values()) or self._store.kinds(run.id)):
             raise ZoolensError(
                 f"Run {run.id[:8]} was measured with {', '.join(changed)}: something outside zoolens has changed.",
                 hint="Use --fresh to measure it all again under the new conditions.",
             )
         # The sandbox changes neither answers nor times beyond their noise, so it is a fact and not a condition.
-        self._store.set_resolved(run.id, {**now, "details": dict(effective.details), "sandbox": sandbox})
+        facts = {**now, "details": dict(effective.details), "sandbox": sandbox}
+        self._store.set_resolved(
+            run.id, {**facts, MACHINES: joined_machines(run.resolved, {MACHINES: [this_machine()]})}
+        )
 
 
 class _Stages:
@@ -237,6 +251,7 @@ class _Stages:
             self._warnings += [*dead_outputs(run, context.dataset), *mixed_rows(run)]
             for found in context.store.observations(run.id):
                 self._warnings += blind_answers(found)
+                self._notes += indifferent_data(found)
         elif plan.accuracy and answers and context.dataset.labelled and task.judged and task.truth is None:
             self._stage(Stage.METRIC.of("score"), lambda: measure_score(context))
         elif plan.accuracy and answers:
@@ -277,11 +292,9 @@ class _Stages:
         for spec in manifest.inputs:
             if doubt := pixel_doubt(spec, dataset):
                 self._warnings.append(f"input {spec.name}: {doubt}" if several else doubt)
-        if several:
-            return
-        for look in (turned_pictures, resampled_sounds):
-            if said := look(manifest.inputs[0], dataset):
-                self._notes.append(said)
+            for look in (turned_pictures, resampled_sounds):
+                if said := look(spec, dataset):
+                    self._notes.append(f"input {spec.name}: {said}" if several else said)
 
     def _judge_predictions(self) -> None:
         """Every metric from the stored predictions; a damaged store or a failing metric stops none of the others."""
@@ -313,7 +326,7 @@ class _Stages:
             self._kept.append(name)
             return True
         try:
-            observations = list(work())
+            observations = self._observed(work)
             context.store.finish_stage(context.run.id, name, observations, details=settings or {})
         except StoreError:
             raise
@@ -326,6 +339,22 @@ class _Stages:
             return self._failed(name, f"Stage {name} failed unexpectedly: {type(error).__name__}: {error}.")
         self._measured.append(name)
         return True
+
+    def _observed(self, work: Callable[[], Any]) -> list[Observation]:
+        """What a stage found. If its worker process was killed from outside, most often for want of memory, it is tried
+        again as the retry policy says."""
+        policy = retry_policy()
+        for retry in range(1, policy.killed + 1):
+            try:
+                return list(work())
+            except WorkerError as error:
+                if not worker_was_killed(error):
+                    raise
+                self._opener.close()
+                pause = policy.pause_before(retry)
+                self._context.progress.say(f"{self._context.job.title}: {error} Tried again in {pause:g} s.")
+                time.sleep(pause)
+        return list(work())
 
     def _failed(self, name: str, reason: str) -> bool:
         self._context.progress.end()

@@ -28,9 +28,9 @@ class Job(Placement):
             self.options,
             self.environment,
             self.isolate,
-            self.manifest.inputs[0].decoder,
+            self.manifest.decoder,
             [output.task for output in self.manifest.outputs],
-            inputs=self.manifest.inputs[0],
+            inputs=next((spec for spec in self.manifest.inputs if spec.tokenizer is not None), self.manifest.inputs[0]),
         )
 
     @cached_property

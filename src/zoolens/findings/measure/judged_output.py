@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
 from zoolens.inventory.manifests.schema_steps import Pool
+from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT, plain_numbers
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
-from zoolens.inventory.tasks.output_setup import Reader
+from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
+from zoolens.inventory.tasks.task import task_named
 
 Array = NDArray[Any]
 # What an output answered to a batch: one tensor; several by role where the task has roles.
@@ -45,6 +47,14 @@ class JudgedOutput:
             return self._inputs_first(answered, self.tensor.name)
         return {role: self._inputs_first(answered, tensor.name) for role, tensor in self.parts.items()}
 
+    def rows(self, answered: Mapping[str, Array], batch: int) -> Raw:
+        """`raw`, of which every tensor has a row for each input of a batch."""
+        answers = self.raw(answered)
+        values = answers.values() if isinstance(answers, Mapping) else (answers,)
+        for tensor, value in zip(self.tensors, values, strict=True):
+            _check_rows(tensor.name, value, batch)
+        return answers
+
     def _inputs_first(self, answered: Mapping[str, Array], name: str) -> Array:
         if not self.batch_axis:
             return answered[name]
@@ -62,3 +72,26 @@ class JudgedOutput:
             assert self.read_parts is not None
             return self.read_parts(raw, memos)
         return self.read(raw)
+
+
+def read_by_parts(setup: OutputSetup) -> JudgedOutput:
+    """An output whose task reads its tensors by role."""
+    output, first = setup.output, next(iter(setup.tensors.values()))
+    return JudgedOutput(
+        first,
+        output.task,
+        plain_numbers(first),
+        parts=setup.tensors,
+        read_parts=task_named(output.task).reader(setup),
+        batch_axis=output.batch_axis,
+    )
+
+
+def _check_rows(name: str, answer: Array, batch: int) -> None:
+    if not answer.ndim or len(answer) != batch:
+        given = f"{len(answer):,} rows" if answer.ndim else "a single number"
+        raise ModelError(
+            f"The output {name} has {given} for a batch of {batch}, not an answer for each input.",
+            hint="Rows that are detections, numbers about a whole batch, and files exported for another batch "
+            f"size cannot be told apart by input. {ANOTHER_OUTPUT}",
+        )

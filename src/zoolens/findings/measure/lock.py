@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from zoolens.base import plugins
 from zoolens.base.engine.environments import Environment
-from zoolens.base.engine.machine import describe_machine, gpu_names
+from zoolens.base.engine.machine import Machine, describe_machine, gpu_names
 from zoolens.base.engine.nvml import GpuProbe, NoNvml
 from zoolens.base.store.records import StackRecord, fingerprint
 from zoolens.inventory.catalog.packages import installed_packages
@@ -63,14 +63,15 @@ def resolve_stack(
         "environment": list(environment.spec.requirements) if environment else None,
         "isolated": isolated,
         "python": platform.python_version(),
-        "machine": _machine_identity(),
+        "machine": machine_identity(describe_machine()),
         "options": asdict(options),
     }
     if options.device != "cpu":
         identity["accelerator"] = accelerator_identity(options.device)
     # This machine prepares the inputs and waits; what computes is not known.
     if not runtime.can("run_here"):
-        identity |= {"machine": {}, "client": _machine_identity(), **runtime.identity()}
+        client = machine_identity(describe_machine())
+        identity |= {"machine": {}, "client": client, **runtime.identity()}
     # Runs of runtimes that are called as they always were keep their key.
     if runtime.protocol > 1:
         identity["runtime_protocol"] = runtime.protocol
@@ -97,6 +98,20 @@ def resolve_stack(
     return StackRecord(fingerprint(identity), runtime.name, identity, lock)
 
 
+def measured_alike(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """Whether two environments' figures mean the same: by the identities of their stacks. The present way of measuring
+    has one number in our own process and another in a worker."""
+    own, others = ((_way_of_measuring(one), one.get("runtime_protocol", 1)) for one in (a, b))
+    return own == others
+
+
+def _way_of_measuring(identity: Mapping[str, Any]) -> Any:
+    isolated, protocol = bool(identity.get("isolated")), identity.get("protocol")
+    if protocol is None:
+        return None
+    return "present" if protocol == (WORKER_PROTOCOL if isolated else PROTOCOL) else (protocol, isolated)
+
+
 def accelerator_identity(device: str) -> dict[str, Any]:
     """What of an accelerator, and of the settings around us that its libraries read, can change an answer or a time."""
     settings = {name: os.environ[name] for name in _SETTINGS if name in os.environ}
@@ -118,8 +133,8 @@ def _version(runtime: Runtime, environment: Environment | None) -> str | None:
     return environment.freeze.get(canonicalize_name(runtime.distributions[0])) if runtime.distributions else None
 
 
-def _machine_identity() -> dict[str, Any]:
-    machine = describe_machine()
+def machine_identity(machine: Machine) -> dict[str, Any]:
+    """What of a machine can change an answer or a time."""
     return {
         "cpu": machine.cpu,
         "flags": fingerprint(machine.flags)[:12],

@@ -95,7 +95,7 @@ class MeasuredReading:
             (memo,) = subject.memos([sample])
             row = subject.prepare(sample)
             rows.append(row)
-            memos.append(RowMemo(memo, row if subject.text is not None else None))
+            memos.append(RowMemo(memo, row if subject.reads_records else None))
         if len({(row.shape, row.dtype) for row in rows}) > 1:
             raise DatasetError(
                 "The inputs differ in size once they are prepared, and run one at a time.", hint="Send them one by one."

@@ -10,6 +10,7 @@ from zoolens.base.store.records import Run, RunKind
 from zoolens.findings.measure.latency import LatencySettings
 from zoolens.inventory.catalog.lookup import Model
 from zoolens.inventory.catalog.sessions import RunOptions
+from zoolens.inventory.fleet.budget import Budget
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class EvaluationPlan:
     decode_threads: int = 2
     kind: RunKind = RunKind.EVALUATION
     shards: int = 1  # slices of the dataset that other machines answer at the same time
+    budget: Budget | None = None  # of jobs on other machines
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,6 +48,7 @@ class Outcome(Result):
     notes: tuple[str, ...] = ()  # worth knowing, and no failure
     skipped: str | None = None
     guessed: tuple[str, ...] = ()  # what the manifest only assumes, where the accuracy rests on it
+    not_done: str | None = None  # why a budget had no room for it
 
     @property
     def failed(self) -> bool:

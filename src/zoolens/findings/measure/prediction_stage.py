@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -29,11 +31,13 @@ from zoolens.findings.measure.predictions import KIND, numbers
 from zoolens.findings.measure.stages import Context
 from zoolens.findings.measure.subject import Subject
 from zoolens.findings.measure.suspicions import ALL_THE_SAME, MIXES_ROWS, ROW_SUM, SUMS_TO_ONE
+from zoolens.inventory.datasets.dataset import Dataset, Sample
 from zoolens.inventory.datasets.loader import Batch as Inputs
 from zoolens.inventory.datasets.loader import batches
+from zoolens.inventory.datasets.text_dataset import text_values
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT
-from zoolens.inventory.preprocess.text import TextFacts
+from zoolens.inventory.preprocess.text import TextFacts, joined_facts
 from zoolens.inventory.runtimes.outputs.noise_probe import is_one, row_sum, rows_differ, sums_to_one
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 from zoolens.inventory.tasks.task import task_named
@@ -80,7 +84,7 @@ def predict_all(context: Context) -> list[Observation]:
         context.store.set_resolved(context.run.id, {QUANTISED_DATA: said})
     if said := _said_of_copies(context):
         context.store.set_resolved(context.run.id, {COPIES: said})
-    if context.job.manifest.takes_text:
+    if context.subject().reads_records:
         context.store.set_resolved(context.run.id, {TEXTS: asdict(_text_facts(context))})
     # The answers are facts in bulk; figures come from the metrics.
     return []
@@ -125,11 +129,21 @@ def _said_of_quantised(context: Context) -> str | None:
 
 def _text_facts(context: Context) -> TextFacts:
     """Gathers the facts of all texts, also of those that were answered before the run was stopped."""
-    text, dataset = context.subject().text, context.dataset
-    assert text is not None  # a model that takes text has been asked
-    starts = range(0, len(dataset), JUDGED_TOGETHER)
-    together = (range(start, min(start + JUDGED_TOGETHER, len(dataset))) for start in starts)
-    return text.facts(np.stack([dataset.read(index).value for index in indices]) for indices in together)
+    subject, dataset = context.subject(), context.dataset
+    if subject.text is not None:
+        return joined_facts([subject.text.facts(_values(dataset, lambda sample: sample.value.item()))])
+    several = subject.several
+    assert several is not None  # a model that takes text has been asked
+    return joined_facts(
+        [text.facts(_values(dataset, partial(several.text_part, name=name))) for name, text in several.texts.items()]
+    )
+
+
+def _values(dataset: Dataset, part: Callable[[Sample], Any]) -> Iterator[NDArray[Any]]:
+    """The texts of all samples, many at a time."""
+    for start in range(0, len(dataset), JUDGED_TOGETHER):
+        indices = range(start, min(start + JUDGED_TOGETHER, len(dataset)))
+        yield text_values([part(dataset.read(index)) for index in indices])
 
 
 def predict_slice(context: Context, start: int, stop: int) -> None:
@@ -153,7 +167,7 @@ def _predict_from(context: Context, start: int, part: int, stop: int | None = No
     waiting: list[_Answered] = []
     buffer, written = PredictionBuffer(start, [output.task for output in subject.outputs]), time.monotonic()
     # Tokens are made elsewhere, many texts at once.
-    workers = context.decode_threads if subject.text is None else 1
+    workers = 1 if subject.reads_records else context.decode_threads
     inputs = batches(context.dataset, subject.preparation, size, start=start, workers=workers)
     wanted = inputs if stop is None else islice(inputs, -(-(stop - start) // size))
     for batch, answers in answered_batches(subject, wanted):
@@ -172,6 +186,7 @@ def _predict_from(context: Context, start: int, part: int, stop: int | None = No
 
 
 _Answered = tuple[Inputs, tuple[Raw, ...]]
+_Waiting = tuple[list[Inputs], Callable[[], list[tuple[Raw, ...]]]]
 
 
 def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered]) -> None:
@@ -278,18 +293,25 @@ def _uneven(output: JudgedOutput, some: str, others: str) -> ModelError:
 
 
 def answered_batches(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[_Answered]:
-    """Batches and their answers. While a worker runs some batches, the next are prepared and the last ones are judged.
+    """Batches and their answers. While a worker or a device runs some batches, the next are prepared and the last ones
+    are judged.
 
     Small batches are handed over several at a time, since waking a worker takes as long as a small model does.
     """
-    ahead: tuple[list[Inputs], Callable[[], list[tuple[Raw, ...]]]] | None = None
+    waiting: deque[_Waiting] = deque()
     for group in _handed_over(subject, inputs):
-        before = (ahead[0], ahead[1]()) if ahead else None
-        ahead = group, subject.begin_predict([_padded(batch.array, subject.fixed_batch) for batch in group])
-        if before:
-            yield from _cut(*before)
-    if ahead:
-        yield from _cut(ahead[0], ahead[1]())
+        done = _answered(waiting.popleft()) if len(waiting) == subject.session.in_flight else ()
+        begun = subject.begin_predict([_padded(batch.array, subject.fixed_batch) for batch in group])
+        waiting.append((group, begun))
+        yield from done
+    while waiting:
+        yield from _answered(waiting.popleft())
+
+
+def _answered(waiting: _Waiting) -> Iterator[_Answered]:
+    """Wait for the answers to some batches."""
+    group, finish = waiting
+    return _cut(group, finish())
 
 
 def _handed_over(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[list[Inputs]]:

@@ -14,14 +14,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from zoolens.base.engine.executors.executor import TITLE, Executor, check_reachable, run_jobs
+from zoolens.base.engine.executors.executor import TITLE, Executor
+from zoolens.base.engine.executors.job_events import RECORD
 from zoolens.base.engine.executors.reports import JobBars, job_progress
 from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress
-from zoolens.base.store.records import DONE, DatasetRecord, ModelRecord, Run, RunKind, StackRecord, Stage
+from zoolens.base.store.records import (
+    DONE,
+    MACHINES,
+    DatasetRecord,
+    ModelRecord,
+    Run,
+    RunKind,
+    StackRecord,
+    Stage,
+    joined_machines,
+)
 from zoolens.base.store.store import Store, open_store
 from zoolens.base.store.transfer import merge_run, pack_identity, pack_run, read_table
 from zoolens.findings.measure.fanout import Evaluation, entry_of, evaluation_fields, needs_gpu
@@ -33,10 +45,15 @@ from zoolens.findings.measure.predictions import KIND
 from zoolens.findings.measure.stages import Context
 from zoolens.findings.measure.suspicions import ALL_THE_SAME, ROW_SUM, SUMS_TO_ONE
 from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.fleet.arrival import arrived
+from zoolens.inventory.fleet.job_ledger import JobLedger
+from zoolens.inventory.fleet.travel import Travel, run_travelling
 from zoolens.inventory.zoos.zoo import Entry
 
 _FUNCTION: Final = "zoolens.findings.measure.shards:predict_here"
 _ROWS: Final = "rows"  # of a run that is sent: how many answers the store has
+_ALIKE: Final = ("outputs", "provider", "precision", "threads")  # of slices that are put together
+_ADDED: Final = "added"  # of a slice that was sent: it is in the store
 _SAME: Final = 1e-3  # relative difference of sums of rows that count as one, as within a slice
 
 
@@ -49,25 +66,46 @@ def predict_shards(
 ) -> None:
     """Have the inputs of each evaluation answered in slices, as many as its plan says, and store the answers."""
     slices = [(number, shard) for number, one in enumerate(evaluations) for shard in range(one.plan.shards)]
-    jobs = (_job(evaluations[number], shard, store, known) for number, shard in slices)
+    travel = Travel(progress)
+    ids = [uuid4().hex[:12] for _ in slices]
+    jobs = (
+        _job(evaluations[number], shard, job_id, store, known, travel)
+        for (number, shard), job_id in zip(slices, ids, strict=True)
+    )
     gpu = any(needs_gpu(evaluation.plan.wanted) for evaluation in evaluations)
     answers: dict[int, dict[int, Any]] = {}
-    with JobBars(progress, f"on {executor.name}", "predicting slices", len(slices)) as bars:
-        for place, answer in run_jobs(executor, _FUNCTION, jobs, gpu=gpu, told=bars.told):
+    with (
+        JobBars(progress, f"on {executor.name}", "predicting slices", len(slices)) as bars,
+        JobLedger(store, "eval --shards") as ledger,
+    ):
+        recorded = ledger.around(executor)
+        for place, answer in run_travelling(recorded, _FUNCTION, jobs, progress, told=bars.told, gpu=gpu):
             bars.finished(place)
             number, shard = slices[place]
+            if isinstance(answer, ZoolensError):
+                ledger.given_up(ids[place])
             answers.setdefault(number, {})[shard] = [] if isinstance(answer, ZoolensError) else answer
+            # Not after the last one: what was answered is kept if this process is killed while others still answer.
+            _put_together(store, answers[number])
             if len(answers[number]) == evaluations[number].plan.shards:
-                _put_together(store, answers.pop(number))
+                del answers[number]
 
 
-def _job(evaluation: Evaluation, shard: int, store: Store, known: Callable[[Entry], Sequence[Run]]) -> dict[str, Any]:
+def _job(
+    evaluation: Evaluation,
+    shard: int,
+    job_id: str,
+    store: Store,
+    known: Callable[[Entry], Sequence[Run]],
+    travel: Travel,
+) -> dict[str, Any]:
     runs = [
         {**pack_identity(run), _ROWS: run.dataset.size if _answered(run) else _rows(store, run.id)}
         for run in known(evaluation.entry)
     ]
     title = f"{evaluation.title}, slice {shard + 1} of {evaluation.plan.shards}"
-    return {**evaluation_fields(evaluation, runs), TITLE: title, "shard": shard}
+    fields = evaluation_fields(evaluation, runs, travel)
+    return {**fields, TITLE: title, "shard": shard, RECORD: evaluation.record(job_id)}
 
 
 def _answered(run: Run) -> bool:
@@ -83,7 +121,12 @@ def _rows(store: Store, run_id: str) -> int:
 
 def predict_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Runs on the node: one slice of the answers of a model in each of its runtimes."""
-    check_reachable(job["paths"])
+    with arrived(job) as found:
+        slices: list[dict[str, Any]] = found.restored(_predicted(found.job))
+    return slices
+
+
+def _predicted(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     plan = TypeAdapter(EvaluationPlan).validate_python(job["plan"])
     progress = job_progress()
     found: list[dict[str, Any]] = []
@@ -114,7 +157,7 @@ def _slice(
 ) -> Iterator[dict[str, Any]]:
     fetch_job(job, progress)
     job.runtime.check(job.files(), job.options)
-    dataset = dataset.decoded_with(job.manifest.inputs[0].decoder)
+    dataset = dataset.decoded_with(job.manifest.decoder)
     run = begin_job(job, plan, dataset, store)
     done = rows.get(run.id, 0)
     if done >= len(dataset):
@@ -138,8 +181,9 @@ def _bounds(done: int, size: int, batch: int, shard: int, shards: int) -> tuple[
 # --- where the store is
 
 
-def _put_together(store: Store, answers: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
-    by_run: dict[tuple[Any, ...], dict[int, Mapping[str, Any]]] = {}
+def _put_together(store: Store, answers: Mapping[int, Sequence[dict[str, Any]]]) -> None:
+    """Add those slices of one evaluation that follow what is stored."""
+    by_run: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}
     for shard, found in answers.items():
         for packed in found:
             by_run.setdefault(_key(packed), {})[shard] = packed
@@ -154,9 +198,9 @@ def _key(packed: Mapping[str, Any]) -> tuple[Any, ...]:
     return (*(packed[part]["fingerprint"] for part in ("model", "dataset", "stack")), packed["attempt"])
 
 
-def _add_slices(store: Store, slices: Sequence[Mapping[str, Any]]) -> None:
-    """Add the slices that follow each other without a gap, each as parts of the run. A node with another stack has a
-    run of its own, of which others lack the beginning."""
+def _add_slices(store: Store, slices: Sequence[dict[str, Any]]) -> None:
+    """Add the slices that follow each other without a gap, each as parts of the run, and mark them as added. A node
+    with another stack has a run of its own, of which others lack the beginning."""
     first = slices[0]
     run = store.begin_run(
         ModelRecord(**first["model"]),
@@ -165,14 +209,21 @@ def _add_slices(store: Store, slices: Sequence[Mapping[str, Any]]) -> None:
         kind=RunKind(first["kind"]),
         attempt=int(first["attempt"]),
     )
+    # The stack does not tell it: a node without a GPU's driver may have answered on another provider, and so may those
+    # who answered the inputs before.
+    before = run.resolved if _rows(store, run.id) else first["resolved"]
     for one in slices:
-        same_outputs = one["resolved"].get("outputs") == first["resolved"].get("outputs")
-        if not same_outputs or _rows(store, run.id) != one["start"]:
+        if one.get(_ADDED):
+            continue
+        alike = all(one["resolved"].get(name) == before.get(name) for name in _ALIKE)
+        if not alike or _rows(store, run.id) != one["start"]:
             return
         # Before the parts, whose meaning it says: we may be killed in between. It may wait for others, who write too.
-        store.set_resolved(run.id, one["resolved"])
+        machines = joined_machines(store.run(run.id).resolved, one["resolved"])
+        store.set_resolved(run.id, {**one["resolved"], MACHINES: machines})
         if not _add_parts(store, run.id, one):
             return
+        one[_ADDED] = True
     if first["start"] == 0 and slices[-1]["stop"] == first["dataset"]["size"]:
         store.set_resolved(run.id, {name: value for name, value in _facts(slices).items() if value})
 

@@ -13,11 +13,13 @@ from statistics import median
 from typing import Any, Final
 
 from zoolens.base import plugins
+from zoolens.base.engine.machine import this_machine
+from zoolens.base.engine.other_work import cpu_time, share_of_others
 from zoolens.base.errors import MissingDependency, ModelError, ZoolensError
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.statistics.anytime import share_interval
 from zoolens.base.statistics.intervals import CONFIDENCE
-from zoolens.base.store.records import ROUND_TRIPS, WITH_NETWORK, Observation, Run, unavailable
+from zoolens.base.store.records import MACHINE, OTHERS, ROUND_TRIPS, WITH_NETWORK, Observation, Run, unavailable
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.answers import run_predictions
@@ -148,6 +150,7 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
         return [unavailable("latency_p50", str(error), scope=batch_scope(batch), unit="s")]
     if subject.needs_made_up(context.dataset):
         store.set_resolved(run.id, {TIMED_WITH: MADE_UP})
+    before = cpu_time()
     samples = measure_latency(
         lambda: session.predict(feeds),
         context.latency,
@@ -156,15 +159,26 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
     # Another process was first: its samples count.
     if not store.add_part(run.id, kind, 0, samples.table(batch)):
         samples = LatencySamples.from_table(store.table(run.id, kind))
+        timings = latency_observations(samples, batch)
+    else:
+        timings = _with_machine(latency_observations(samples, batch), share_of_others(before, cpu_time()))
     if (reason := _not_here(context)) is not None:
         context.progress.end()
-        return [*_with_network(latency_observations(samples, batch)), unavailable("energy", reason, scope, "J")]
+        return [*_with_network(timings), unavailable("energy", reason, scope, "J")]
     device = context.job.options.device
     seconds = SECONDS if device == "cpu" else GPU_SECONDS
     energy = energy_observations(lambda: session.predict(feeds), batch, seconds=seconds, device=device)
     on_device = [] if device == "cpu" else device_observations(session, feeds, batch)
     context.progress.end()
-    return [*latency_observations(samples, batch), *on_device, *energy]
+    return [*timings, *on_device, *energy]
+
+
+def _with_machine(timings: Iterable[Observation], others: float | None) -> Iterator[Observation]:
+    """Timings that say which machine measured them, since several of one kind measure the same run's attempts, and how
+    busy others kept it."""
+    told = {} if others is None else {OTHERS: round(others, 3)}
+    for timing in timings:
+        yield replace(timing, details={**timing.details, MACHINE: this_machine(), **told})
 
 
 def _with_network(timings: Iterable[Observation]) -> Iterator[Observation]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zoolens.base.errors import DatasetError, ManifestError, ModelError
 from zoolens.findings.measure.class_order import class_order, in_data_order
 from zoolens.findings.measure.jobs import Job
-from zoolens.findings.measure.judged_output import JudgedOutput, Raw
+from zoolens.findings.measure.judged_output import JudgedOutput, Raw, read_by_parts
 from zoolens.findings.measure.several_inputs import (
     SeveralInputs,
     lacks_batch_axis,
@@ -24,10 +24,10 @@ from zoolens.findings.measure.text_pairs import beside, has_pairs, reading_both
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
 from zoolens.inventory.datasets.loader import Preparation
 from zoolens.inventory.datasets.sound.waveform import RECORD
-from zoolens.inventory.manifests.schema import MODALITIES, Output
+from zoolens.inventory.manifests.schema import MODALITIES, Input, Output
 from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.inventory.preprocess.classlookup import class_translation, find_outputs
-from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT, build_scores, labels_of, plain_numbers
+from zoolens.inventory.preprocess.outputs import build_scores, labels_of
 from zoolens.inventory.preprocess.pipeline import build_prepare
 from zoolens.inventory.preprocess.sound_feeds import SoundFeeds
 from zoolens.inventory.preprocess.text import PrepareText, check_vocabulary
@@ -71,9 +71,20 @@ class Subject:
     @property
     def fixed_batch(self) -> int | None:
         """The batch size the file was exported with, if it was; 1 for texts that are not filled up to one length."""
-        if self.alone or self.preparation.uneven or (self.text is not None and self.text.declared.padding == "none"):
+        if self.alone or self.preparation.uneven or self._unfilled:
             return 1
         return self.input.shape[0] if self.input.shape else None
+
+    @property
+    def _unfilled(self) -> bool:
+        """Whether texts are not filled up to one length."""
+        alone = self.text is not None and self.text.declared.padding == "none"
+        return alone or (self.several is not None and self.several.alone)
+
+    @property
+    def reads_records(self) -> bool:
+        """Whether reading the answers needs to know what was fed: of texts, how long each is."""
+        return self.text is not None or (self.several is not None and bool(self.several.texts))
 
     def predict(self, batch: Array) -> tuple[Raw, ...]:
         """Raw answers of one batch, for each output."""
@@ -123,12 +134,13 @@ class Subject:
             # An output may have kept an axis of one. Only the file says so: an answer may have one row by chance.
             kept = {spec.name for spec in self.session.outputs if spec.shape[:1] == (1,)}
             answered = {name: value if name in kept else value[None] for name, value in answered.items()}
-        answers = tuple(output.raw(answered) for output in self.outputs)
-        for output, answer in zip(self.outputs, answers, strict=True):
-            values = answer.values() if isinstance(answer, Mapping) else (answer,)
-            for tensor, value in zip(output.tensors, values, strict=True):
-                _check_rows(tensor.name, value, len(batch))
-        return answers if self.text is None else tuple(self._pooled(self.text, answers, batch))
+        answers = tuple(output.rows(answered, len(batch)) for output in self.outputs)
+        if self.text is not None:
+            return tuple(self._pooled(self.text, answers, batch))
+        if self.several is not None and len(self.several.texts) == 1:
+            ((name, text),) = self.several.texts.items()
+            return tuple(self._pooled(text, answers, batch[name]))
+        return answers
 
     def _pooled(self, text: PrepareText, answers: Sequence[Raw], batch: Array) -> Iterator[Raw]:
         for output, answer in zip(self.outputs, answers, strict=True):
@@ -153,15 +165,16 @@ class Subject:
             ref, listed = self.job.entry.ref, ", ".join(names)
             raise ModelError(
                 f"{ref} has {len(names)} inputs ({listed}), but datasets give one per example.",
-                hint=f"Give arrays of these names, --data 'npz:FILE?x={','.join(names)}'; declare those that no sample "
-                "has with modality: constant or size; or time it without its answers (--no-accuracy).",
+                hint=f"Give arrays of these names, --data 'npz:FILE?x={','.join(names)}', or the columns of a table, "
+                "--data 'records:FILE.csv?images=…&texts=…&numbers=…'; declare those that no sample has with modality: "
+                "constant or size; or time it without its answers (--no-accuracy).",
             )
 
     def feeds(self, dataset: Dataset, batch: int) -> dict[str, Array]:
         """What latency is measured with: real inputs, or made-up ones for a model with several, or without data."""
         if self.has_several_inputs and self.fixed_batch not in (None, batch):
-            alone = self.text is not None and self.text.declared.padding == "none"
-            reason = "The manifest declares padding: none, so that texts are run one at a time." if alone else None
+            unfilled = "The manifest declares padding: none, so that texts are run one at a time."
+            reason = unfilled if self._unfilled else None
             raise ModelError(reason or f"The model takes batches of {self.fixed_batch} only.")
         if not self.needs_made_up(dataset):
             return self.named_inputs(self.inputs(dataset, batch))
@@ -175,16 +188,6 @@ class Subject:
         others = 1 if self.preparation.uneven else len(dataset)
         wanted = [self.prepare(dataset.read(index % others)) for index in range(batch)]
         return np.ascontiguousarray(np.stack(wanted))
-
-
-def _check_rows(name: str, answer: Array, batch: int) -> None:
-    if not answer.ndim or len(answer) != batch:
-        given = f"{len(answer):,} rows" if answer.ndim else "a single number"
-        raise ModelError(
-            f"The output {name} has {given} for a batch of {batch}, not an answer for each input.",
-            hint="Rows that are detections, numbers about a whole batch, and files exported for another batch "
-            f"size cannot be told apart by input. {ANOTHER_OUTPUT}",
-        )
 
 
 def judge_main_output(job: Job, session: Session, dataset: Dataset) -> JudgedOutput:
@@ -210,7 +213,7 @@ def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     if many and several is None:
         return Subject(job, session, source, (), Preparation(lambda sample: sample.value))
     if several is not None:
-        source = named_tensor(session.inputs, manifest.inputs[0].name, "input", 0)
+        source = named_tensor(session.inputs, _first_tensor(manifest.inputs[0]), "input", 0)
     preparation = _prepare(job, session, source) if several is None else several.preparation()
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(manifest.outputs)))
     return Subject(
@@ -222,6 +225,10 @@ def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
         several=several,
         alone=lacks_batch_axis(manifest.inputs[0], source),
     )
+
+
+def _first_tensor(declared: Input) -> str | None:
+    return declared.name if declared.tokenizer is None else declared.tokenizer.tensors.input_ids
 
 
 def _without_needless_memo(preparation: Preparation, outputs: Sequence[JudgedOutput]) -> Preparation:
@@ -299,15 +306,7 @@ def _judged_by_parts(job: Job, session: Session, place: int, dataset: Dataset) -
         classes=about.classes if about is not None else None,
         translation=None if about is None else class_translation(output, about),
     )
-    first = next(iter(tensors.values()))
-    return JudgedOutput(
-        first,
-        output.task,
-        plain_numbers(first),
-        parts=tensors,
-        read_parts=task.reader(setup),
-        batch_axis=output.batch_axis,
-    )
+    return read_by_parts(setup)
 
 
 def _prepare(job: Job, session: Session, source: TensorSpec) -> Preparation:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from zoolens.base.present.figures import with_interval
+from zoolens.base.statistics.resampling import SHARE
 from zoolens.base.statistics.significance import no_better_than_guessing
 from zoolens.base.store.records import Observation, Run
 from zoolens.findings.measure.input_checks import inputs_differ
@@ -15,11 +18,12 @@ from zoolens.findings.measure.predictions import Predictions
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.manifests.schema import Output
 from zoolens.inventory.manifests.schema_steps import Divide
-from zoolens.inventory.tasks.judgement import FRACTION
+from zoolens.inventory.tasks.judgement import FRACTION, Metric
 
 _UNEVEN: Final = 1.5  # times the even share of a class, above which the commonest one is told
 _FEWEST: Final = 20  # inputs, below which the same answer to all of them is no wonder
 _HARDLY: Final = 0.01  # better than answers without a look at the inputs: points of a fraction, else relative to theirs
+_FAR_WORSE: Final = 0.1  # than such answers, where these are nearly the best: a few wrong answers do not cost as much
 _SURE: Final = 0.7  # mean confidence; with many classes an unsure model is wrong often
 _FAR_BELOW: Final = 0.5  # of the mean confidence
 ALL_THE_SAME: Final = "all_the_same"  # in run.resolved: every output answers every input with the same numbers
@@ -78,11 +82,10 @@ def dead_outputs(run: Run, dataset: Dataset) -> Iterator[str]:
 
 def blind_answers(found: Observation) -> Iterator[str]:
     """A metric that is no better than that of answers that have nothing to do with the inputs."""
-    blind = found.details.get("blind")
-    if blind is None or (found.n or 0) < _FEWEST:
+    metric = _judged(found)
+    if metric is None or found.value is None:
         return
-    gain = blind - found.value if found.details.get("lower_is_better") else found.value - blind
-    if gain <= (_HARDLY if found.unit == FRACTION else _HARDLY * abs(blind)):
+    if metric.is_hardly_better(found.value, _HARDLY) if metric.tells else _is_far_worse(metric, found.value):
         yield (
             f"its {found.metric} is {with_interval(found)} on {found.n:,} inputs, no better than that of answers that "
             "have nothing to do with them; suspect the preprocessing, the order of the classes and how its answers "
@@ -90,11 +93,41 @@ def blind_answers(found: Observation) -> Iterator[str]:
         )
 
 
+def _is_far_worse(metric: Metric, value: float) -> bool:
+    """Whether a share lies far below that of blind answers. Of errors in a unit of the data it is not known: where the
+    truth is one number for all inputs, blind answers have none."""
+    gain = metric.above_blind(value)
+    return metric.unit == FRACTION and gain is not None and gain < -_FAR_WORSE
+
+
+def indifferent_data(found: Observation) -> Iterator[str]:
+    """Data on which answers that have nothing to do with the inputs get nearly the best value of a metric."""
+    metric = _judged(found)
+    if metric is not None and not metric.tells:
+        blind = replace(found, value=found.details["blind"], low=None, high=None)
+        yield (
+            f"answers that have nothing to do with the inputs reach {found.metric} {with_interval(blind)} on these "
+            f"{found.n:,}, where the best is {with_interval(replace(blind, value=metric.best))}: a model that looks at "
+            "them cannot be told from one that does not; use inputs whose truths differ"
+        )
+
+
+def _judged(found: Observation) -> Metric | None:
+    """The metric of an observation; None where blind answers have no known value, or inputs are too few to tell."""
+    blind, lower_is_better = found.details.get("blind"), bool(found.details.get("lower_is_better"))
+    if blind is None or (found.n or 0) < _FEWEST:
+        return None
+    # Errors in a unit of the data have no largest value, and 0 is the best.
+    limits = SHARE if found.unit == FRACTION else (0.0, math.inf)
+    return Metric(found.metric, found.unit, limits, lower_is_better, blind=blind)
+
+
 def remarks(predictions: Predictions) -> Iterator[str]:
     """What is worth knowing and no reason to doubt."""
     if ties := predictions.ties:
+        are = "is an exact tie" if ties == 1 else "are exact ties"
         yield (
-            f"{ties:,} of {len(predictions):,} answers are exact ties between the two best classes; the class with the "
+            f"{ties:,} of {len(predictions):,} answers {are} between the two best classes; the class with the "
             "lower number counts"
         )
     yield from _majority(predictions)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from zoolens.findings.measure.predictions import Predictions
 from zoolens.findings.measure.run_data import MAIN_METRIC
 from zoolens.findings.measure.stages import Context
 from zoolens.inventory.tasks.judgement import Judgement, Metric
-from zoolens.inventory.tasks.task import Judging, Task, taken_answers, task_named
+from zoolens.inventory.tasks.task import Judging, Task, judged_at_once, taken_answers, task_named
 
 TASK_METRICS: Final = "task"  # the stage metric:task
 NOT_COVERED: Final = "resampling is known not to cover this metric as often as it should"
@@ -32,15 +33,24 @@ def measure_task(context: Context) -> list[Observation]:
     run = context.store.run(context.run.id)  # with what the answers told
     found = _judged_parts(iter_predictions(context.store, run))
     judged = found.judging.judgement() if found.known else None
-    notes = [f"{found.known:,} of {found.total:,} inputs have a truth that judges them"] * (found.known < found.total)
-    notes += [] if judged is None else judged.notes
-    if notes:
+    observed = [] if judged is None else list(_observed(judged, found.known, context.dataset.classes))
+    if notes := list(_notes(found, judged, observed)):
         context.store.set_resolved(run.id, {NOTES: notes})
     if judged is None:
         return []
     if context.dataset.truth_kind in found.task.other_truths:
         context.store.set_resolved(run.id, {MAIN_METRIC: judged.main.name})
-    return [*_observed(judged, found.known, context.dataset.classes), *_mean_score(found)]
+    return [*observed, *_mean_score(found)]
+
+
+def _notes(found: _Judged, judged: Judgement | None, observed: Sequence[Observation]) -> Iterator[str]:
+    if found.known < found.total:
+        has = "has" if found.known == 1 else "have"
+        yield f"{found.known:,} of {found.total:,} inputs {has} a truth that judges them"
+    if judged is not None:
+        yield from judged.notes
+        if all(one.metric != judged.main.name for one in observed):
+            yield f"no {judged.main.name}, which these answers and truths do not define"
 
 
 @dataclass
@@ -66,7 +76,8 @@ def _judged_parts(parts: Iterable[Predictions]) -> _Judged:
         truths = truths and bool(part.main.truths)
         if truths and len(known):
             found.known += len(known)
-            found.judging.add(part.main if len(known) == len(part) else taken_answers(part.main, known))
+            main = part.main if len(known) == len(part) else taken_answers(part.main, known)
+            found.judging.add(main, part.labels[known])
     if found is None:
         raise StoreError("The run has no answers.", hint="Measure it again with `zoolens eval --fresh`.")
     if not truths:
@@ -80,28 +91,27 @@ def judgement_of(predictions: Predictions) -> Judgement | None:
     if not known.any():
         return None
     answers = predictions.main if known.all() else taken_answers(predictions.main, np.flatnonzero(known))
-    return task_named(answers.task).judgement(answers)
+    return judged_at_once(answers, predictions.labels[known]).judgement()
 
 
 def _observed(judged: Judgement, inputs: int, names: Sequence[str] | None) -> Iterator[Observation]:
     """All metrics, then those of classes. One pass over the resamples serves all of them."""
     estimates = iter(resampled_estimates(judged.with_classes, inputs, judged.limits, rows=judged.rows))
     for metric in judged.metrics:
-        optimism = judged.optimism(metric.name)
-        estimate = lowered(next(estimates), metric.limits, optimism)
-        yield from _observation(metric, estimate, inputs, optimism)
-    if judged.by_class is None:
+        yield from _observation(metric, next(estimates), inputs, partial(judged.optimism, metric.name))
+    by_class = judged.by_class
+    if by_class is None:
         return
-    metric = judged.by_class.metric
-    for place, index in enumerate(judged.by_class.classes):
-        optimism = judged.by_class.optimism(place)
-        estimate = lowered(next(estimates), metric.limits, optimism)
-        for found in _observation(metric, estimate, inputs, optimism):
+    for place, index in enumerate(by_class.classes):
+        for found in _observation(by_class.metric, next(estimates), inputs, partial(by_class.optimism, place)):
             named = {"class": names[index]} if names and index < len(names) else {}
             yield replace(found, scope=class_scope(index), details={**found.details, **named})
 
 
-def _observation(metric: Metric, estimate: ResampledEstimate, inputs: int, optimism: float) -> Iterator[Observation]:
+def _observation(
+    metric: Metric, estimate: ResampledEstimate, inputs: int, too_high: Callable[[], float]
+) -> Iterator[Observation]:
+    """`too_high`: by how much, which takes longer than the metric and is asked only where there is an interval."""
     if np.isnan(estimate.value):
         # A figure that is not defined on these inputs, such as the AP of small objects where there are none.
         return
@@ -112,7 +122,9 @@ def _observation(metric: Metric, estimate: ResampledEstimate, inputs: int, optim
     if not metric.interval:
         details["no_interval"] = NOT_COVERED
     elif estimate.interval is not None:
-        (low, high), details["interval"] = estimate.interval, RESAMPLING
+        optimism = too_high()
+        low, high = lowered(estimate, metric.limits, optimism).interval or estimate.interval
+        details["interval"] = RESAMPLING
         if optimism > 0:
             details["optimism"] = optimism  # by which the lower end was lowered
     elif estimate.unknown is not None:

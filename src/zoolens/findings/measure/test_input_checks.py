@@ -54,7 +54,7 @@ def test_photographs_that_should_be_turned_are_told_where_the_decoder_does_not(t
         Image.new("RGB", (4, 4)).save(tmp_path / label / "a.jpg", **({"exif": exif} if label == "1" else {}))
     dataset = open_dataset(tmp_path)
     said = turned_pictures(BYTES, dataset)
-    assert said.startswith("1 of 2 pictures looked at are to be turned by their EXIF data, which decoder: pillow")
+    assert said.startswith("1 of 2 pictures looked at is to be turned by their EXIF data, which decoder: pillow")
     assert turned_pictures(BYTES.model_copy(update={"decoder": "opencv"}), dataset) is None
     assert turned_pictures(BYTES, open_dataset(tmp_path / "0")) is None
 
@@ -104,6 +104,8 @@ def test_copies_among_the_inputs_are_counted():
     said = said_of_copies(data(doubled), answered(doubled))
     assert said.startswith("16 of 56 inputs are copies of others: ")
     assert said.endswith("(different inputs: 40)")
+    once = np.concatenate([different, different[:1]])
+    assert said_of_copies(data(once), answered(once)).startswith("1 of 41 inputs is a copy of another: ")
     fifty = np.repeat(different[:1], 50, axis=0)
     assert said_of_copies(data(fifty), answered(fifty)).endswith("(different inputs: 1)")
 

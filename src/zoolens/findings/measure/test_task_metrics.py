@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import StoreError
+from zoolens.base.store.records import Observation
 from zoolens.findings.measure.predictions import Predictions
-from zoolens.findings.measure.task_metrics import _judged_parts
+from zoolens.findings.measure.task_metrics import _Judged, _judged_parts, _notes, _observed
+from zoolens.inventory.tasks.judgement import Judgement, Metric
 from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.task import Answers, joined_answers, task_named
 
@@ -77,6 +79,37 @@ def test_a_run_whose_first_parts_have_no_truths_is_judged_by_none():
     assert _judged_parts([boxes(0), boxes(1)]).known == 2 * (IMAGES - 1)
 
 
+def test_a_main_metric_that_is_not_defined_is_missed():
+    found = _Judged(task_named("detection"), None, known=1, total=3)
+    judged = Judgement((Metric("ap"), Metric("other")), lambda weights: np.zeros((len(weights), 2)), ("averages",))
+    first = "1 of 3 inputs has a truth that judges them"
+    assert list(_notes(found, judged, [Observation("ap", 0.5)])) == [first, "averages"]
+    undefined = "no ap, which these answers and truths do not define"
+    assert list(_notes(found, judged, [Observation("other", 0.5)])) == [first, "averages", undefined]
+
+
 def test_a_run_without_answers_is_refused():
     with pytest.raises(StoreError, match="has no answers"):
         _judged_parts([])
+
+
+def test_how_far_a_figure_is_too_high_is_asked_only_where_it_has_an_interval():
+    asked = []
+
+    def optimism(name):
+        asked.append(name)
+        return 0.1
+
+    def judged(inputs):
+        shares = np.linspace(0.2, 0.8, inputs)
+        means = lambda weights: np.stack([weights @ shares / weights.sum(axis=1)] * 2, axis=1)  # noqa: E731
+        metrics = (Metric("map"), Metric("other", interval=False))
+        return list(_observed(Judgement(metrics, means, optimism=optimism), inputs, None))
+
+    few, _ = judged(10)
+    assert (few.low, asked) == (None, [])
+    many, without = judged(40)
+    assert asked == ["map"]
+    assert many.details["optimism"] == 0.1
+    assert many.low < many.value - 0.1
+    assert without.details["no_interval"]

@@ -66,8 +66,9 @@ def prepare(
 
     A keyword that is none of the above is a metric and its bound: memory="20%" (of the reference's), flops="2G",
     latency_p95="< 10 ms", accuracy=0.7. `where` and `order_by` are in the language; `functions` are those that
-    `order_by` calls. `store` may also be an index that is built already. `progress` is told of structures that are read
-    because the query is the first to ask for FLOPs and the like.
+    `order_by` calls. `store` may also be an index that is built already. `progress` is told while the
+    index of a store is built that was not queried here before, and of structures that are read because the query is
+    the first to ask for FLOPs and the like.
     """
     begun = perf_counter()
     reference = ref if ref is None or isinstance(ref, str) else _named(ref)
@@ -115,10 +116,10 @@ def _views(asked: Query, store: Target, progress: Progress | None) -> tuple[View
                 "BOUND", f"BOUND {other!r} needs the store, and an index was given.", hint="Give the store instead."
             )
         return _view(store), None
-    index = index_for(asked, store, task)
+    index = index_for(asked, store, task, progress)
     if _fill_structures(asked, index, store, progress):
-        index = index_for(asked, store, task)
-    return _view(index), None if other is None else _view(_built(store, other, task))
+        index = index_for(asked, store, task, progress)
+    return _view(index), None if other is None else _view(_built(store, other, task, progress))
 
 
 def _fill_structures(asked: Query, index: Index, store: Store | str | Path | None, progress: Progress | None) -> bool:
@@ -142,16 +143,16 @@ def _fill_structures(asked: Query, index: Index, store: Store | str | Path | Non
         return fill_structures(opened, opened.runs_of(keys), progress)
 
 
-def _built(store: Store | str | Path | None, data: str | None, task: str) -> Index:
+def _built(store: Store | str | Path | None, data: str | None, task: str, progress: Progress | None) -> Index:
     try:
-        return build_index(store, data=data, task=task)
+        return build_index(store, data=data, task=task, progress=progress)
     except UnknownName as error:
         raise ClauseError(data or "", error.message, hint=error.hint) from error
 
 
-def index_for(asked: Query, store: Store | str | Path | None, task: str) -> Index:
+def index_for(asked: Query, store: Store | str | Path | None, task: str, progress: Progress | None = None) -> Index:
     """Over the data that DATA names; else over what most models were measured on, unless the reference was not."""
-    index = _built(store, asked.data, task)
+    index = _built(store, asked.data, task, progress)
     if not len(index):
         _refuse_without_task(asked, store, task)
     if asked.data is not None or asked.reference is None:
@@ -172,7 +173,7 @@ def index_for(asked: Query, store: Store | str | Path | None, task: str) -> Inde
         runs = probe_runs(opened, task=task)
         theirs = {run.key.dataset for run in runs if run.ref == reference.ref}
         elsewhere = default_dataset(runs, theirs)
-    return index if elsewhere is None else _built(store, elsewhere, task)
+    return index if elsewhere is None else _built(store, elsewhere, task, progress)
 
 
 def _refuse_without_task(asked: Query, store: Store | str | Path | None, task: str) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from zoolens.base.progress import Silent
 from zoolens.base.store.store import open_store
 from zoolens.faces.cli.query import command as query_command
 from zoolens.faces.cli.runs import command as runs_command
@@ -69,3 +70,15 @@ def test_a_name_of_its_own_stays_as_it_is(tmp_path, monkeypatch):
     with open_store(tmp_path / "other.sqlite") as opened:
         run = write_run(opened, "a", one_hot(SMALL, 4), SMALL, dataset="val")
         assert run.dataset.name == "val"
+
+
+def test_a_first_query_says_how_far_it_is(store):
+    """A store of 100,000 runs takes a while, and said nothing."""
+    begun = []
+
+    class Watching(Silent):
+        def begin(self, title, stage, total, unit=""):
+            begun.append((title, stage, total))
+
+    query(ref="a", store=store, progress=Watching())
+    assert begun == [("index", "runs", 5), ("index", "rows", 3), ("index", "signatures", 3)]

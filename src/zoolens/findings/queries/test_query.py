@@ -371,7 +371,7 @@ def of(index, name, metric, **changes):
     """The index with one figure changed."""
     rows = list(index.rows)
     number = next(i for i, row in enumerate(rows) if row.attributes["name"] == name)
-    figures = {**rows[number].figures, metric: replace(rows[number].figures[metric], **changes)}
+    figures = {**rows[number].figures, metric: rows[number].figures[metric]._replace(**changes)}
     rows[number] = replace(rows[number], figures=figures)
     return Index(rows, dataset=index.dataset, semantic=index.semantic)
 

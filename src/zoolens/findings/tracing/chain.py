@@ -62,7 +62,7 @@ def trace_chain(plan: ChainPlan, *, store: Store | str | Path | None = None) -> 
         closing(open_data(plan.data, plan.limit, plan.seed)) as dataset,
     ):
         sessions = [opened.enter_context(job.open()) for job in jobs]
-        chain = _Chain(jobs, sessions, dataset.decoded_with(jobs[0].manifest.inputs[0].decoder), plan.batch)
+        chain = _Chain(jobs, sessions, dataset.decoded_with(jobs[0].manifest.decoder), plan.batch)
         for _ in range(3):
             chain.answer(0)
         workers = [session.process_id for session in sessions if isinstance(session, IsolatedSession)]

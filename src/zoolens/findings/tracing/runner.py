@@ -75,7 +75,7 @@ def check_plan(plan: TracePlan) -> None:
 def _trace_job(job: Job, plan: TracePlan, dataset: Dataset, store: Store, progress: Progress) -> Outcome:
     try:
         job.runtime.check(job.files(), job.options)
-        dataset = dataset.decoded_with(job.manifest.inputs[0].decoder)
+        dataset = dataset.decoded_with(job.manifest.decoder)
         run = _begin(job, plan, dataset, store)
     except StoreError:
         raise

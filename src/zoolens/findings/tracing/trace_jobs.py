@@ -11,13 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from pydantic import TypeAdapter
 
 from zoolens.base.engine.executors.current_executor import current_executor
-from zoolens.base.engine.executors.executor import TITLE, Executor, check_reachable, run_jobs
+from zoolens.base.engine.executors.executor import TITLE, Executor
+from zoolens.base.engine.executors.job_events import RECORD
 from zoolens.base.engine.executors.reports import JobBars, job_progress
-from zoolens.base.errors import AssetError, WorkerError, ZoolensError
+from zoolens.base.errors import DatasetError, ZoolensError
 from zoolens.base.progress import Progress
 from zoolens.base.store.records import Run, RunKind
 from zoolens.base.store.series import read_series
@@ -28,9 +30,8 @@ from zoolens.findings.measure.fanout import (
     entry_of,
     merged_outcome,
     needs_gpu,
+    note_outcomes,
     outcome_fields,
-    paths_of_data,
-    paths_of_entry,
 )
 from zoolens.findings.measure.plan import Outcome
 from zoolens.findings.tracing.recorder import adopt
@@ -38,7 +39,10 @@ from zoolens.findings.tracing.runner import BATCH, check_plan, is_new_attempt, s
 from zoolens.findings.tracing.spans import Level
 from zoolens.findings.tracing.trace_plan import TracePlan
 from zoolens.inventory.catalog.lookup import find_all
-from zoolens.inventory.datasets.opening import absolute_spec
+from zoolens.inventory.datasets.opening import NamedData
+from zoolens.inventory.fleet.arrival import arrived
+from zoolens.inventory.fleet.job_ledger import JobLedger
+from zoolens.inventory.fleet.travel import Travel, run_travelling
 from zoolens.inventory.zoos.zoo import Entry
 
 _FUNCTION: Final = "zoolens.findings.tracing.trace_jobs:trace_here"
@@ -59,23 +63,34 @@ def _trace_elsewhere(
     executor: Executor, entries: Sequence[Entry], plan: TracePlan, store: Store, progress: Progress
 ) -> Iterator[Outcome]:
     known = [() if is_new_attempt(plan) else _known(entry, plan, store) for entry in entries]
+    ids = [uuid4().hex[:12] for _ in entries]
+    travel = Travel(progress)
     jobs = (
-        _job(entry, plan, [pack_run(store, run) for run in runs]) for entry, runs in zip(entries, known, strict=True)
+        _job(entry, plan, [pack_run(store, run) for run in runs], job_id, travel)
+        for entry, runs, job_id in zip(entries, known, ids, strict=True)
     )
     gpu = needs_gpu(plan.wanted)
-    with JobBars(progress, f"on {executor.name}", "tracing", len(entries)) as bars:
-        for number, answer in run_jobs(executor, _FUNCTION, jobs, whole_machine=True, gpu=gpu, told=bars.told):
+    with (
+        JobBars(progress, f"on {executor.name}", "tracing", len(entries)) as bars,
+        JobLedger(store, "trace") as ledger,
+    ):
+        recorded = ledger.around(executor)
+        for number, answer in run_travelling(
+            recorded, _FUNCTION, jobs, progress, told=bars.told, whole_machine=True, gpu=gpu
+        ):
             bars.finished(number)
-            if isinstance(answer, WorkerError | AssetError):
-                # A node may lack the files of one model; the others go on.
-                yield Outcome(entries[number].ref, errors=(str(answer),))
-            elif isinstance(answer, ZoolensError):
+            if isinstance(answer, DatasetError):
                 # Data that cannot be opened stop a trace here, too.
                 raise answer
+            if isinstance(answer, ZoolensError):
+                # A node may be lost, or lack the files of one model, or have another version: the others go on.
+                ledger.given_up(ids[number])
+                yield Outcome(entries[number].ref, errors=(str(answer),))
             else:
                 sent = {run.id for run in known[number]}
-                for fields in answer:
-                    yield _stored(merged_outcome(store, fields, sent, fresh=is_new_attempt(plan)), store)
+                outcomes = [merged_outcome(store, fields, sent, fresh=is_new_attempt(plan)) for fields in answer]
+                note_outcomes(ledger, ids[number], outcomes)
+                yield from (_stored(outcome, store) for outcome in outcomes)
 
 
 def _known(entry: Entry, plan: TracePlan, store: Store) -> list[Run]:
@@ -92,22 +107,29 @@ def _stored(outcome: Outcome, store: Store) -> Outcome:
     return outcome
 
 
-def _job(entry: Entry, plan: TracePlan, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    data = None if plan.data is None else absolute_spec(plan.data)
+def _job(entry: Entry, plan: TracePlan, runs: list[dict[str, Any]], job_id: str, travel: Travel) -> dict[str, Any]:
+    model, data = travel.model(entry), travel.data(NamedData(plan.data, plan.limit, plan.seed))
     # The entry says which model it is.
-    sent = replace(plan, model="", data=data)
+    sent = replace(plan, model="", data=data.sent)
+    about = {"model": entry.full_ref, "dataset": plan.data or "", "runtimes": list(plan.wanted.runtimes)}
     return {
         TITLE: entry.ref,
-        "entry": entry_fields(entry),
+        RECORD: {"id": job_id, **about},
+        "entry": entry_fields(model.sent),
         "plan": TypeAdapter(TracePlan).dump_python(sent, mode="json"),
         "runs": runs,
-        "paths": [*paths_of_entry(entry), *paths_of_data(data)],
+        **travel.fields(model, data),
     }
 
 
 def trace_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Runs on the node: returns the outcomes of one model as plain data, each with its run."""
-    check_reachable(job["paths"])
+    with arrived(job) as found:
+        answer: list[dict[str, Any]] = found.restored(_traced(found.job))
+    return answer
+
+
+def _traced(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     plan = TypeAdapter(TracePlan).validate_python(job["plan"])
     with (
         tempfile.TemporaryDirectory(prefix="zoolens-node-") as folder,

@@ -24,11 +24,13 @@ from zoolens.findings.audit.doctor.evidence import (
 from zoolens.findings.audit.doctor.remembered_answers import RememberedAnswers
 from zoolens.findings.audit.doctor.variants import DECLARED, Variant
 from zoolens.findings.measure.fanout import Evaluation, evaluate_elsewhere
+from zoolens.findings.measure.input_checks import inputs_differ
 from zoolens.findings.measure.job_runner import run_job
 from zoolens.findings.measure.jobs import Job, RunOptions
 from zoolens.findings.measure.plan import EvaluationPlan, Outcome
 from zoolens.findings.measure.stages import stored_predictions
-from zoolens.inventory.datasets.dataset import Dataset, DatasetView, Sample
+from zoolens.findings.measure.suspicions import ALL_THE_SAME
+from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.subset import select
 from zoolens.inventory.runtimes.runtime import Effective, Session, Tensor, Tensors
 from zoolens.inventory.tasks.task import task_named
@@ -36,7 +38,6 @@ from zoolens.inventory.zoos.zoo import Entry
 
 MIN_HELD_OUT: Final = 60  # inputs: with fewer, one test cannot tell a difference of 10 points from noise
 NOUNS: Final = {"image": "images", "text": "texts", "sound": "sounds"}
-KEPT_BYTES: Final = 1 << 29  # decoded images kept in memory
 
 
 class Level(IntEnum):
@@ -56,8 +57,7 @@ class VariantBench:
         self.job, self._plan, self._store, self._progress = job, plan, store, progress
         # Other machines open the dataset by the plan, which has no word for the inputs with a truth alone.
         self._opened_by_plan = dataset.opened_as is not None
-        kept = _Kept(dataset)
-        total = min(plan.limit or len(kept), len(kept))
+        total = min(plan.limit or len(dataset), len(dataset))
         chosen = total // 2 if total >= 2 * MIN_HELD_OUT else total
         self.sizes: Mapping[Level, int] = {
             Level.SCREEN: min(screen, chosen),
@@ -66,7 +66,7 @@ class VariantBench:
         }
         # one seed: a smaller sample lies inside the larger ones, and `eval --limit --seed` names the same inputs
         self.data: Mapping[Level, Dataset] = {
-            level: select(kept, size, plan.seed) for level, size in self.sizes.items()
+            level: select(dataset, size, plan.seed) for level, size in self.sizes.items()
         }
         self.task = task_named(job.manifest.task)
         self._found: dict[tuple[Variant, int], Evidence] = {}
@@ -198,7 +198,8 @@ class VariantBench:
             reason = " ".join(outcome.errors) or "It gave no answers."
             inputs = np.array([sample.id for sample in dataset])
             return failed(run.id if run else None, inputs, self.task, reason)
-        return from_predictions(run.id, stored_predictions(self._store, run, dataset))
+        dead = bool(run.resolved.get(ALL_THE_SAME)) and inputs_differ(dataset)
+        return from_predictions(run.id, stored_predictions(self._store, run, dataset), dead=dead)
 
     def _open(self, job: Job) -> Session:
         """Variants of one model share a session, unless they declare another input to a format that carries none."""
@@ -241,43 +242,6 @@ class _Lent(Session):
 
     def count_parameters(self) -> int:
         return self._owner.count_parameters()
-
-
-@dataclass
-class _Room:
-    bytes: int
-
-
-class _Kept(DatasetView):
-    """Decodes each image once with each decoder, as long as there is room."""
-
-    def __init__(self, parent: Dataset, room: _Room | None = None) -> None:
-        super().__init__(parent)
-        self._samples: dict[int, Sample] = {}
-        self._room = room or _Room(KEPT_BYTES)
-        self._others: dict[str, _Kept] = {}
-        self._fingerprint: str | None = None
-
-    def read(self, index: int) -> Sample:
-        sample = self._samples.get(index)
-        if sample is None:
-            sample = self.parent.read(index)
-            # Two threads at once may keep a little more: no harm.
-            if sample.value.nbytes <= self._room.bytes:
-                self._room.bytes -= sample.value.nbytes
-                self._samples[index] = sample
-        return sample
-
-    def decoded_with(self, decoder: str) -> Dataset:
-        if decoder not in self._others:
-            other = self.parent.decoded_with(decoder)
-            self._others[decoder] = self if other is self.parent else _Kept(other, self._room)
-        return self._others[decoder]
-
-    def fingerprint(self) -> str:
-        if self._fingerprint is None:
-            self._fingerprint = self.parent.fingerprint()
-        return self._fingerprint
 
 
 class _Titled:

@@ -22,6 +22,7 @@ from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.audit.doctor.axes import find_axes, scores_of
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
 from zoolens.findings.audit.doctor.diagnosis import Diagnosis
+from zoolens.findings.audit.doctor.kept_samples import KeptSamples
 from zoolens.findings.audit.doctor.label_order import (
     doubt,
     needs_other_orders,
@@ -74,10 +75,10 @@ def doctor(
     plan = EvaluationPlan(
         [model], spec, limit=limit, seed=seed, batches=(), task_metrics=False, cold=False, kind=RunKind.TRIAL
     )
-    with borrowed_store(store) as opened, closing(open_dataset(spec)) as dataset:
+    with borrowed_store(store) as opened, closing(KeptSamples(open_dataset(spec))) as dataset:
         task = task_named(job.manifest.task)
         _check_truth(dataset, task)
-        judged = _with_truth(dataset, task, limit, seed)
+        judged, left_out = _with_truth(dataset, task, limit, seed)
         with closing(VariantBench(job, plan, judged, screen, opened, watcher)) as bench:
             _check_outputs(job, bench.session())
             axes, not_swept = find_axes(job, bench.session(), bench.data[Level.ALL], bench.data[Level.SCREEN])
@@ -90,7 +91,7 @@ def doctor(
             diagnosis = doubt_nothing(diagnosis, bench, best)
             diagnosis = doubt_mixed(diagnosis, bench)
             spelling = spelling_note(diagnosis.corrected or diagnosis.declared, bench.session().inputs[0])
-            notes = (_who_answered(job), _left_out(dataset, judged), *diagnosis.notes, spelling)
+            notes = (_who_answered(job), left_out, *diagnosis.notes, spelling)
             return replace(diagnosis, notes=tuple(note for note in notes if note))
 
 
@@ -156,29 +157,32 @@ def _job(entry: Entry, runtime: str | None, threads: int | None, allow_code: boo
     return min(jobs, key=lambda job: job.isolate)
 
 
-def _with_truth(dataset: Dataset, task: Task, limit: int | None, seed: int) -> Dataset:
-    """The dataset without the inputs that have no truth: others prove nothing, however many there are.
+def _with_truth(dataset: Dataset, task: Task, limit: int | None, seed: int) -> tuple[Dataset, str | None]:
+    """The dataset without the inputs that have no truth, which prove nothing, and a note that says how many these are.
 
     It is the dataset itself where none of those that `limit` and `seed` choose lacks a truth: what is drawn from it is
-    then what `zoolens eval` draws.
+    then what `zoolens eval` draws. Otherwise inputs are drawn until `limit` of them have one. Whether an image has a
+    mask with a pixel that is judged is known once it is decoded, so that no more of them are looked at.
     """
-    if _has_truth(select(dataset, limit, seed), task).all():
-        return dataset
-    places = np.flatnonzero(_has_truth(dataset, task))
-    return Subset(dataset, places, f"the {len(places):,} with a truth")
+    wanted = looked_at = len(dataset) if limit is None else min(limit, len(dataset))
+    drawn = select(dataset, wanted, seed)
+    known = _has_truth(drawn, task)
+    if known.all():
+        return dataset, None
+    while np.count_nonzero(known) < wanted and looked_at < len(dataset):
+        looked_at = min(2 * looked_at, len(dataset))
+        drawn = select(dataset, looked_at, seed)
+        known = _has_truth(drawn, task)
+    places = np.flatnonzero(known)
+    of = f"{len(drawn):,} inputs of {dataset.name}" + (" that were looked at" if looked_at < len(dataset) else "")
+    note = f"{len(drawn) - len(places):,} of the {of} have no truth; they are left out."
+    return Subset(drawn, places, f"the {len(places):,} with a truth"), note
 
 
 def _has_truth(dataset: Dataset, task: Task) -> NDArray[np.bool_]:
     if task.truth is None:
         return np.asarray(dataset.labels() != UNLABELLED)
     return np.array([dataset.truth(index) is not None for index in range(len(dataset))])
-
-
-def _left_out(dataset: Dataset, judged: Dataset) -> str | None:
-    without = len(dataset) - len(judged)
-    if not without:
-        return None
-    return f"{without:,} of the {len(dataset):,} inputs of {dataset.name} have no truth; they are left out."
 
 
 def _check_truth(dataset: Dataset, task: Task) -> None:

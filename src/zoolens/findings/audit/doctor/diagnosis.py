@@ -121,10 +121,17 @@ class Diagnosis(Result):
     declared: Manifest
     corrected: Manifest | None
     notes: tuple[str, ...] = ()  # what else the user should know
+    remedy: str = ""  # what would decide it, as a sentence; empty where it is decided
+
+    def undecided(self, sentence: str, remedy: str) -> Diagnosis:
+        """Return the same diagnosis as one that is not known, which says what would make it known."""
+        return replace(self, status=Status.UNDECIDED, sentence=sentence, remedy=remedy)
 
     def suspicious(self, sentence: str) -> Diagnosis:
         """Return the same diagnosis as one that doubts everything, and so proposes nothing."""
-        return replace(self, status=Status.SUSPICIOUS, sentence=sentence, faults=(), equals=(), corrected=None)
+        return replace(
+            self, status=Status.SUSPICIOUS, sentence=sentence, faults=(), equals=(), corrected=None, remedy=""
+        )
 
     def frame(self) -> Any:
         """Returns a pandas DataFrame with a row for each variant that was tried, the declared one first. Figures of

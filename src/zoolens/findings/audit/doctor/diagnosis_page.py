@@ -8,7 +8,6 @@ from typing import Final
 from zoolens.base.present.pages import Page, Section
 from zoolens.base.present.tables import Column, Table
 from zoolens.base.verdicts import Coverage, Gap, Verdict, judged
-from zoolens.findings.audit.doctor.bench import MIN_HELD_OUT
 from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Status, VariantTrial
 from zoolens.findings.audit.doctor.figure_words import NONE, FigureWords
 
@@ -34,10 +33,7 @@ def _undecided(diagnosis: Diagnosis) -> Verdict | None:
     """Returns the verdict where it is not known whether the manifest is right; None where the status says it."""
     if diagnosis.status is not Status.UNDECIDED:
         return None
-    used = diagnosis.trials[0].n
-    enough = f"{2 * MIN_HELD_OUT} labelled {diagnosis.noun} or more"
-    remedy = f"Use {enough if used < 2 * MIN_HELD_OUT else f'more labelled {diagnosis.noun}'}."
-    gap = Gap("whether another variant is better", remedy=remedy)
+    gap = Gap("whether another variant is better", remedy=diagnosis.remedy)
     return judged(Coverage((), (gap,)), different=False)
 
 
@@ -73,7 +69,9 @@ def _columns(noun: str, figures: FigureWords) -> tuple[Column, ...]:
 def hidden_words(diagnosis: Diagnosis, table: Table) -> str:
     """Says how many combinations a table leaves out; empty where it has all."""
     hidden = len(diagnosis.trials) - len(table.rows)
-    return f"{hidden} combinations of several changes are not listed" if hidden else ""
+    if hidden == 1:
+        return "1 combination of several changes is not listed"
+    return f"{hidden:,} combinations of several changes are not listed" if hidden else ""
 
 
 def _row(trial: VariantTrial, figures: FigureWords) -> tuple[str, ...]:
@@ -123,7 +121,7 @@ def _sections(diagnosis: Diagnosis) -> Iterator[Section]:
         yield Section("The manifest should say", tables=(("", Table("faults", _FAULTS, faults)),))
     trials = trials_table(diagnosis)
     hidden = hidden_words(diagnosis, trials)
-    left_out = (f"{hidden}; `frame()` has them.",) if hidden else ()
+    left_out = (f"{hidden}; `frame()` has all.",) if hidden else ()
     yield Section("Variants", left_out, tables=(("", trials),))
     if diagnosis.sensitivity:
         measured = sensitivity_words(diagnosis)

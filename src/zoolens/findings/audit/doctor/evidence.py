@@ -40,7 +40,7 @@ class Evidence:
     `finer`: a number for each input that sees smaller faults than the figure does: the logarithm of the probability of
     the true class, or how right the answer is; None where the task has neither.
     `distance`: answered class − true class, of tasks that answer with a class. `one_answer`: every input is answered
-    with the same class, although they are of several.
+    with the same class, although they are of several, or with the same numbers, although they differ.
     """
 
     run: str | None
@@ -98,8 +98,8 @@ class Evidence:
         )
 
 
-def from_predictions(run: str, predictions: Predictions) -> Evidence:
-    """The evidence of those inputs that have a truth."""
+def from_predictions(run: str, predictions: Predictions, *, dead: bool = False) -> Evidence:
+    """The evidence of those inputs that have a truth. `dead`: different inputs are answered with the same numbers."""
     task, known = task_named(predictions.main.task), np.flatnonzero(predictions.known)
     inputs = predictions.inputs[known]
     if not len(known):
@@ -117,7 +117,7 @@ def from_predictions(run: str, predictions: Predictions) -> Evidence:
     figure = JudgedAnswers(taken_answers(predictions.main, known), predictions.labels[known])
     if not math.isfinite(figure.value):
         return failed(run, inputs, task, f"Its {figure.metric.name} is not defined on these inputs.")
-    return Evidence(run, inputs, figure, figure.scores)
+    return Evidence(run, inputs, figure, figure.scores, one_answer=dead)
 
 
 def _log_score(probability: NDArray[np.float32]) -> NDArray[np.float64] | None:

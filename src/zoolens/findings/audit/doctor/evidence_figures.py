@@ -37,7 +37,7 @@ from zoolens.base.statistics.resampling import (
 )
 from zoolens.base.statistics.significance import exact_mcnemar, sign_flip
 from zoolens.inventory.tasks.judgement import FRACTION, Judgement, Metric
-from zoolens.inventory.tasks.task import Answers, taken_answers, task_named
+from zoolens.inventory.tasks.task import Answers, Judging, judged_at_once, taken_answers
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -151,13 +151,17 @@ class JudgedAnswers:
         return SCORE if self.judgement is None else self.judgement.main
 
     @cached_property
+    def _judging(self) -> Judging:
+        return judged_at_once(self.answers, self.labels)
+
+    @cached_property
     def judgement(self) -> Judgement | None:
-        return task_named(self.answers.task).judgement(self.answers)
+        return self._judging.judgement()
 
     @cached_property
     def scores(self) -> Floats | None:
         """How right each answer is, between 0 and 1; None: the task says it of all answers together only."""
-        return task_named(self.answers.task).scores(self.answers, self.labels)
+        return self._judging.scores()
 
     @cached_property
     def aggregate(self) -> Aggregate:
@@ -174,8 +178,9 @@ class JudgedAnswers:
         if not self.metric.interval:
             return None
         estimate = resampled_estimate(self.aggregate, len(self.labels), self.metric.limits)
-        optimism = 0.0 if self.judgement is None else self.judgement.optimism(self.metric.name)
-        return lowered(estimate, self.metric.limits, optimism).interval
+        if estimate.interval is None or self.judgement is None:
+            return estimate.interval
+        return lowered(estimate, self.metric.limits, self.judgement.optimism(self.metric.name)).interval
 
 
 def remembered(aggregate: Aggregate) -> Aggregate:

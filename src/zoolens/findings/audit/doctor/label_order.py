@@ -94,7 +94,8 @@ def doubt(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis
     if hidden is None and not guessing and diagnosis.status is Status.RIGHT:
         if _informative(evidence, labels):
             return diagnosis
-        return replace(diagnosis, status=Status.UNDECIDED, sentence=_uninformed(evidence, labels, bench.noun))
+        remedy = f"Use more labelled {bench.noun} of other classes."
+        return diagnosis.undecided(_uninformed(evidence, labels, bench.noun), remedy)
     if hidden is None and (not guessing or mended or not bench.enough):
         return diagnosis
     sentence = _sentence(evidence, len(diagnosis.trials) - 1, len(np.unique(labels)), guessing, hidden, bench.noun)

@@ -36,7 +36,8 @@ def doubt_mixed(diagnosis: Diagnosis, bench: VariantBench) -> Diagnosis:
         "these data seem to be of two kinds, such as labels that are numbered in two ways."
     )
     if diagnosis.status is Status.RIGHT:
-        return replace(diagnosis, status=Status.UNDECIDED, sentence=f"Undecided: no variant is better, but {words}")
+        remedy = f"Examine the {bench.noun} of each kind alone."
+        return diagnosis.undecided(f"Undecided: no variant is better, but {words}", remedy)
     return replace(diagnosis, notes=(*diagnosis.notes, words))
 
 

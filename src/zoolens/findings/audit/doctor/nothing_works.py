@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
 from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Status
 from zoolens.findings.audit.doctor.evidence import ALPHA, FEWEST, Evidence
@@ -11,6 +9,7 @@ from zoolens.findings.audit.doctor.evidence_figures import JudgedAnswers, is_abo
 from zoolens.findings.audit.doctor.figure_words import FigureWords
 from zoolens.findings.audit.doctor.search import found_nothing
 from zoolens.findings.audit.doctor.variants import Variant
+from zoolens.inventory.tasks.task import has_one_truth
 
 
 def doubt_nothing(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis:
@@ -21,13 +20,27 @@ def doubt_nothing(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> D
     if not isinstance(figure, JudgedAnswers) or evidence.n < FEWEST:
         return diagnosis
     figures = FigureWords(diagnosis.metric, diagnosis.unit)
-    if figure.metric.blind == figure.metric.best:
-        sentence = (
-            f"Undecided: on these data answers that have nothing to do with the {bench.noun} reach the best "
-            f"{figures.name} there is ({figures.value(figure.metric.blind)}), so that one variant cannot be told from "
-            f"another. Use {bench.noun} whose truths differ."
+    metric = figure.metric
+    if evidence.one_answer and not (metric.tells and found_nothing(evidence)):
+        return diagnosis.suspicious(
+            f"Nothing works: the model's outputs are the same numbers for every one of {evidence.n:,} {bench.noun}, "
+            f"whatever {figures.name} ({figures.value(evidence.value)}) that makes. Suspect the weights, the "
+            "preprocessing and the tensors that the manifest names."
         )
-        return replace(diagnosis.suspicious(sentence), status=Status.UNDECIDED)
+    remedy = f"Use {bench.noun} whose truths differ."
+    if has_one_truth(figure.answers):
+        sentence = (
+            f"Undecided: all {evidence.n:,} {bench.noun} have the same truth, so that {figures.name} does not show "
+            f"whether the model looks at them. {remedy}"
+        )
+        return diagnosis.suspicious(sentence).undecided(sentence, remedy)
+    if not metric.tells:
+        sentence = (
+            f"Undecided: on these data answers that have nothing to do with the {bench.noun} reach {figures.name} "
+            f"{figures.value(metric.blind)} (the best there is: {figures.value(metric.best)}), so that one variant "
+            f"cannot be told from another. {remedy}"
+        )
+        return diagnosis.suspicious(sentence).undecided(sentence, remedy)
     if not found_nothing(evidence):
         unsure = diagnosis.status is Status.RIGHT and _may_be_blind(figure)
         return _undecided(diagnosis, evidence, bench.noun) if unsure else diagnosis
@@ -56,4 +69,4 @@ def _undecided(diagnosis: Diagnosis, evidence: Evidence, noun: str) -> Diagnosis
         f"{noun}) is not better by more than noise than that of answers that have nothing to do with the {noun}; more "
         f"{noun} tell."
     )
-    return replace(diagnosis, status=Status.UNDECIDED, sentence=sentence)
+    return diagnosis.undecided(sentence, f"Use more labelled {noun}.")

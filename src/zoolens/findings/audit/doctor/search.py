@@ -22,7 +22,6 @@ import numpy as np
 from zoolens.base.errors import ModelError
 from zoolens.findings.audit.doctor.bench import Level, VariantBench
 from zoolens.findings.audit.doctor.evidence import ALPHA, Contrast, Evidence
-from zoolens.findings.audit.doctor.evidence_figures import Figure, gained
 from zoolens.findings.audit.doctor.variants import (
     DECLARED,
     Axis,
@@ -31,7 +30,6 @@ from zoolens.findings.audit.doctor.variants import (
     combinations,
     neighbours,
 )
-from zoolens.inventory.tasks.judgement import FRACTION
 
 PROMOTED: Final = 6
 MAX_ROUNDS: Final = 6
@@ -70,22 +68,12 @@ def equals_of(bench: VariantBench, final: Variant) -> list[Variant]:
 
 def found_nothing(evidence: Evidence) -> bool:
     """Whether a figure is that of answers which have nothing to do with the inputs."""
-    return evidence.figure is not None and _hardly_better(evidence.figure, NOTHING)
+    return evidence.figure is not None and evidence.figure.metric.is_hardly_better(evidence.figure.value, NOTHING)
 
 
 def is_weak(evidence: Evidence) -> bool:
     """Whether a variant cannot run, or is little better than answers which have nothing to do with the inputs."""
-    return evidence.figure is None or _hardly_better(evidence.figure, WEAK)
-
-
-def _hardly_better(figure: Figure, than: float) -> bool:
-    """Whether a figure is better than that of blind answers by at most so much: in points of a share or correlation,
-    else relative to theirs. False where that is not known."""
-    blind = figure.metric.blind
-    if blind is None:
-        return False
-    unit = 1.0 if figure.metric.unit == FRACTION else abs(blind)
-    return gained(figure.metric, figure.value - blind) <= than * unit
+    return evidence.figure is None or evidence.figure.metric.is_hardly_better(evidence.figure.value, WEAK)
 
 
 def _runnable(bench: VariantBench, axes: Sequence[Axis]) -> Variant:

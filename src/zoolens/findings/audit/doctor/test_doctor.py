@@ -16,11 +16,14 @@ from zoolens.faces.cli.runs import command as runs_command
 from zoolens.findings.audit.doctor import diagnose
 from zoolens.findings.audit.doctor.diagnose import doctor
 from zoolens.findings.audit.doctor.diagnosis import Status
+from zoolens.findings.audit.doctor.kept_samples import KeptSamples
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.inventory.datasets.dataset import UNLABELLED, DatasetView
 from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.files import read_manifest, write_manifest
 from zoolens.inventory.manifests.schema import Manifest
+from zoolens.inventory.tasks.task import task_named
 from zoolens.inventory.zoos.demo import MODELS_FOLDER
 
 pytestmark = pytest.mark.usefixtures("trusted_models")
@@ -236,6 +239,33 @@ def test_inputs_without_a_label_do_not_count(store, tmp_path, monkeypatch):
     assert found.status is Status.UNDECIDED, found.sentence
     assert {one.n for one in found.trials} == {30}
     assert "270 of the 300 inputs of data have no truth; they are left out." in found.notes
+
+
+class CountedMasks(DatasetView):
+    """Every third image has a mask, which is costly to decode."""
+
+    def __init__(self, parent):
+        super().__init__(parent)
+        self.truth_kind, self.decoded = "mask", []
+
+    def truth(self, index):
+        self.decoded.append(index)
+        return Truth("mask", {"mask": np.zeros((2, 2), np.uint8)}) if index % 3 == 0 else None
+
+
+def test_masks_are_decoded_once_and_no_more_than_are_needed(arrays):
+    masks = CountedMasks(open_dataset(arrays))
+    kept, task = KeptSamples(masks), task_named("segmentation")
+    judged, note = diagnose._with_truth(kept, task, 4, 0)
+    looked_at = len(set(masks.decoded))
+    assert len(judged) >= 4
+    assert looked_at < len(masks)
+    assert note.startswith(f"{looked_at - len(judged)} of the {looked_at} inputs of ")
+    assert all(judged.truth(index) is not None for index in range(len(judged)))
+    assert len(masks.decoded) == looked_at
+    small = KeptSamples(masks, room=4)
+    assert [small.truth(index) is None for index in (0, 0, 3, 3, 1, 1)] == [False] * 4 + [True] * 2
+    assert masks.decoded[looked_at:] == [0, 3, 3, 1]
 
 
 def test_an_array_is_only_scaled_and_shifted(store, tmp_path, arrays):

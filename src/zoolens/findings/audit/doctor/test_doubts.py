@@ -82,6 +82,7 @@ def test_labels_that_are_numbered_in_two_ways_leave_no_manifest_right():
     evidence = {DECLARED: classified(labels, shifted), OFFSET: classified(labels + 1, shifted)}
     found = doubt_mixed(diagnosed(), bench(evidence))
     assert found.status is Status.UNDECIDED
+    assert found.remedy == "Examine the images of each kind alone."
     assert (
         "100 of 200 images are answered well as declared alone, and 100 with label offset: one higher" in found.sentence
     )
@@ -135,6 +136,7 @@ def test_scores_that_have_nothing_to_do_with_the_labels_are_not_right():
     by_chance = of_labels(noise, scores > 0.5)
     assert by_chance.status is Status.UNDECIDED
     assert "not better by more than noise than that of answers that have nothing to do with" in by_chance.sentence
+    assert by_chance.remedy == "Use more labelled images."
 
 
 def tagged(right, n):
@@ -146,14 +148,34 @@ def tagged(right, n):
 
 def test_a_figure_near_a_blind_value_of_nought_is_not_right():
     """The interval of a share never reaches 0, so that it cannot tell."""
-    few = doubt_nothing(diagnosed(metric="f1"), bench({DECLARED: tagged(1, 60)}), DECLARED)
+    few = doubt_nothing(diagnosed(metric="f1"), bench({DECLARED: tagged(3, 60)}), DECLARED)
     assert few.status is Status.UNDECIDED
     many = doubt_nothing(diagnosed(metric="f1"), bench({DECLARED: tagged(40, 60)}), DECLARED)
     assert many.status is Status.RIGHT
 
 
-def test_labels_that_all_images_have_decide_nothing():
-    found = of_labels(RANDOM.random((40, 2)), np.ones((40, 2)))
+@pytest.mark.parametrize("without", [0, 1])
+def test_labels_that_nearly_all_images_have_decide_nothing(without):
+    """Blind answers are nearly perfect, so that a perfect model is not suspected of being blind."""
+    present = np.ones((200, 2), int)
+    present[:without, 0] = 0
+    found = of_labels(np.where(present, 0.9, 0.1), present)
     assert found.status is Status.UNDECIDED
-    assert "reach the best map there is (100.0 %)" in found.sentence
-    assert replace(found, sentence="").corrected is None
+    assert ("(the best there is: 100.0 %)" in found.sentence) is bool(without)
+    assert found.remedy == "Use images whose truths differ."
+    assert found.corrected is None
+
+
+def test_a_model_that_answers_all_images_with_the_same_numbers_is_suspicious():
+    """Where every image has the same truth, its figure is perfect."""
+    dead = replace(labelled(np.tile([0.9, 0.1], (40, 1)), np.tile([1, 0], (40, 1))), one_answer=True)
+    found = doubt_nothing(diagnosed(metric="map"), bench({DECLARED: dead}), DECLARED)
+    assert found.status is Status.SUSPICIOUS
+    assert "the same numbers for every one of 40 images, whatever map (100.0 %) that makes" in found.sentence
+
+
+def test_images_that_all_have_the_same_truth_decide_nothing():
+    scores = RANDOM.random((40, 3))
+    found = of_labels(scores, np.tile([1, 0, 0], (40, 1)))
+    assert found.status is Status.UNDECIDED
+    assert found.sentence.startswith("Undecided: all 40 images have the same truth, so that map does not show")

@@ -18,13 +18,12 @@ from zoolens.findings.audit.doctor.evidence_figures import (
 from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.task import TRUTH_KNOWN, Answers, task_named
 
-TRUE = "one two three four"
-
 
 def answered(right):
     """Answers to questions, each right or wrong: the main metric is the mean F1, whose value is the share of them."""
-    texts = np.array([TRUE if one else "nothing" for one in right], object)
-    truths = {"texts": Ragged.of([np.array([TRUE], object)] * len(right), object)}
+    true = [f"one{number} two{number}" for number in range(len(right))]
+    texts = np.array([text if one else "nothing" for text, one in zip(true, right, strict=True)], object)
+    truths = {"texts": Ragged.of([np.array([text], object) for text in true], object)}
     known = {TRUTH_KNOWN: np.ones(len(right), np.int8)}
     answers = Answers("answers", "question-answering", {"answer": texts}, truths={**truths, **known})
     return JudgedAnswers(answers, np.full(len(right), -1, np.int32))

@@ -1,5 +1,6 @@
 """What is said where little is known: few inputs, nothing to compare with, a manifest that cannot run."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,6 +47,19 @@ def test_where_nothing_can_be_compared_nothing_is_said_of_noise():
     expected = "Undecided: there is no other variant that can be evaluated and that it could be compared with."
     assert said(alone) == expected
     assert said((*alone, trial("boxes: xyxy", None, "It breaks."))) == expected
+    assert worded(alone).remedy == "More images would not help: see why nothing else was tried."
+
+
+def test_what_would_decide_is_said():
+    """More inputs on which all variants answer alike decide nothing."""
+    declared, other = trial("as declared", 0.4), trial("boxes: xyxy", 0.42, gained=0.02)
+    assert worded((declared, other)).remedy == "Use 120 labelled images or more."
+    assert said((declared, other)).startswith("Undecided: none of 1 variants is better by more than noise, but 10")
+    many = tuple(replace(one, n=120) for one in (declared, other))
+    assert worded(many).remedy == "Use more labelled images."
+    alike = (declared, trial("boxes: xyxy", 0.4), trial("boxes: yxyx", None, "It breaks."))
+    assert worded(alike).remedy == "Use 120 labelled images or more, on which variants differ."
+    assert "10 points better; images on which variants differ tell (" in said(alike)
 
 
 def test_what_looks_better_and_is_not_confirmed_is_named():

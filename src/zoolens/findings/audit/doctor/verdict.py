@@ -57,6 +57,7 @@ def judge(bench: VariantBench, axes: Sequence[Axis], not_swept: Sequence[NotSwep
         not_swept=tuple(not_swept),
         declared=manifest,
         corrected=fixed.apply(manifest) if faults else None,
+        remedy=words.remedy if status is Status.UNDECIDED else "",
     )
 
 

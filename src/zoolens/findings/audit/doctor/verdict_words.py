@@ -92,7 +92,7 @@ class VerdictWords:
         )
 
     def _undecided(self, declared: VariantTrial, others: int) -> str:
-        if all(trial.error for trial in self.trials[1:]):
+        if self._nothing_else:
             return "Undecided: there is no other variant that can be evaluated and that it could be compared with"
         if self.few:
             return (
@@ -103,10 +103,29 @@ class VerdictWords:
         if self.unconfirmed is not None:
             fresh = f" on {self.noun} that the search did not use" if self.held_out else ""
             return f"Undecided: {self.unconfirmed.variant} looks better, which is not confirmed{fresh}"
+        tell = f"{self.noun} on which variants differ" if self._all_alike else f"more {self.noun}"
         return (
             f"Undecided: none of {others} variants is better by more than noise, but {declared.n:,} {self.noun} do not "
-            f"rule out that one of them is {100 * WORTH_SEEING:.0f} {self._unit} better; more {self.noun} tell"
+            f"rule out that one of them is {100 * WORTH_SEEING:.0f} {self._unit} better; {tell} tell"
         )
+
+    @property
+    def remedy(self) -> str:
+        """What would decide an undecided examination."""
+        if self._nothing_else:
+            return f"More {self.noun} would not help: see why nothing else was tried."
+        few = self.trials[0].n < 2 * MIN_HELD_OUT
+        wanted = f"{2 * MIN_HELD_OUT} labelled {self.noun} or more" if few else f"more labelled {self.noun}"
+        return f"Use {wanted}, on which variants differ." if self._all_alike else f"Use {wanted}."
+
+    @property
+    def _nothing_else(self) -> bool:
+        return all(trial.error for trial in self.trials[1:])
+
+    @property
+    def _all_alike(self) -> bool:
+        """Whether every variant that can run has the very figure of the manifest."""
+        return all(trial.error or trial.change == 0 for trial in self.trials[1:])
 
     @property
     def _unit(self) -> str:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from zoolens.base.engine.environments import EnvSpec
-from zoolens.base.engine.executors.executor import Executor, check_reachable, run_jobs
+from zoolens.base.engine.executors.executor import Executor, check_reachable
 from zoolens.base.engine.executors.reports import teller
 from zoolens.base.errors import AssetError, ConstraintError, ZoolensError
 from zoolens.base.plugins import installed_version
+from zoolens.base.progress import Silent
 from zoolens.findings.graph.importers.importer import Importer, Request, load_object
 from zoolens.findings.graph.structures.export_pool import Exported, ExportJob, export_locally, files_of
+from zoolens.inventory.fleet.arrival import WAYS_OUT, arrived
+from zoolens.inventory.fleet.travel import Travel, renamed, run_travelling
 from zoolens.inventory.manifests.digests import digest
 
 _FUNCTION: Final = "zoolens.findings.graph.structures.fanout:export_here"
@@ -28,18 +32,43 @@ def export_elsewhere(
 ) -> Iterator[Exported[K]]:
     """Yield what became of each job, read by the machines of an executor. `say` is told about environments that are
     being made there."""
-    batches = list(_batches(jobs, _BATCHES * executor.capacity))
-    messages = [{"jobs": [_described(job) for job in batch], "timeout": timeout} for batch in batches]
+    batches, progress = list(_batches(jobs, _BATCHES * executor.capacity)), _Said(say)
+    travel = Travel(progress)
+    messages = (_message(batch, timeout, travel) for batch in batches)
     told = None if say is None else lambda _, text: say(str(text))
-    for number, answer in run_jobs(executor, _FUNCTION, messages, told=told):
+    for number, answer in run_travelling(executor, _FUNCTION, messages, progress, told=told):
         if isinstance(answer, ZoolensError):
             yield from (_lost(job, answer) for job in batches[number])
         else:
             yield from (Exported(job, **fields) for job, fields in zip(batches[number], answer, strict=True))
 
 
+class _Said(Silent):
+    """Progress that only speaks."""
+
+    def __init__(self, say: Callable[[str], None] | None) -> None:
+        self._say = say
+
+    def say(self, text: str) -> None:
+        if self._say is not None:
+            self._say(text)
+
+
+def _message(batch: Sequence[ExportJob[Any]], timeout: float, travel: Travel) -> dict[str, Any]:
+    load = travel.files(f"{len(batch)} models", list(files_of(batch)))
+    described = [renamed(_described(job), load.sent) for job in batch]
+    # What does not travel is found out job by job: one that lacks its file is no reason for the others to be lost.
+    return {"jobs": described, "timeout": timeout, **travel.fields(replace(load, paths=()))}
+
+
 def export_here(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Runs on the node: what became of each job of a batch, in their order."""
+    with arrived(message, Silent()) as found:  # what is told from here are sentences
+        answers: list[dict[str, Any]] = found.restored(_exported(found.job))
+    return answers
+
+
+def _exported(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     jobs = [_job(number, fields) for number, fields in enumerate(message["jobs"])]
     refused = list(_refused(jobs, message["jobs"]))
     unread = {exported.job.key for exported in refused}
@@ -58,7 +87,7 @@ def _refused(jobs: Iterable[ExportJob[int]], described: Sequence[Mapping[str, An
     """Jobs that would find something else here than where they come from, whose key they are kept under."""
     for job, fields in zip(jobs, described, strict=True):
         try:
-            check_reachable(list(files_of([job])))
+            check_reachable(list(files_of([job])), WAYS_OUT)
             _check_same(job, fields)
         except ZoolensError as error:
             yield _lost(job, error)

@@ -41,6 +41,14 @@ class Near(NamedTuple):
     agreement: float
 
 
+class Entry(NamedTuple):
+    """What a model answered to the probes, and where answers are classes, which of them are right."""
+
+    key: str
+    answers: NDArray[Any]
+    correct: NDArray[np.bool_] | None = None
+
+
 class SemanticIndex:
     """Open one with `open_semantic`. `keys` are in the order of every array that is returned."""
 
@@ -83,13 +91,19 @@ class SemanticIndex:
 
     def insert(self, key: str, answers: NDArray[Any], correct: NDArray[np.bool_] | None = None) -> None:
         """Add a model, or replace what it answered: one class an input, or one vector."""
-        self._check(key, answers, correct)
-        payload = encode(key, answers, correct)
+        self.insert_all([Entry(key, answers, correct)])
+
+    def insert_all(self, entries: Sequence[Entry]) -> None:
+        """Add models as `insert` does. Others wait until all of them are written."""
+        for entry in entries:
+            self.check(*entry)
+        if not entries:
+            return
         with self._signatures.compacting():
             self.refresh()
-            row = self._signatures.write(payload)
             self._inferred = None
-            self._keep_in_memory(row)
+            for entry in entries:
+                self._keep_in_memory(self._signatures.write(encode(*entry)))
 
     def remove(self, key: str) -> None:
         # An error where nobody knows it.
@@ -108,7 +122,7 @@ class SemanticIndex:
         if self._signatures.refresh():
             self._settle()
 
-    def _check(self, key: str, answers: NDArray[Any], correct: NDArray[np.bool_] | None) -> None:
+    def check(self, key: str, answers: NDArray[Any], correct: NDArray[np.bool_] | None) -> None:
         if len(answers) != self.probes or (correct is not None and len(correct) != self.probes):
             raise ZoolensError(
                 f"{key} answered {len(answers):,} inputs, but this index has {self.probes:,} probes.",

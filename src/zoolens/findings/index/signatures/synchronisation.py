@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -13,9 +15,10 @@ from zoolens.base.progress import Progress
 from zoolens.base.store.records import Run
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.index.signatures.journal import Damaged
-from zoolens.findings.index.signatures.semantic import SemanticIndex
+from zoolens.findings.index.signatures.semantic import Entry, SemanticIndex
 from zoolens.inventory.tasks.task import task_named
 
+_AT_ONCE: Final = 64  # signatures that are in memory together and written under one lock
 Open = Callable[[Path | None], SemanticIndex]
 
 
@@ -55,25 +58,40 @@ def _synchronised(
         index.remove(key)
     notes: dict[str, str] = {}
     due = [key for key in runs if key not in index or key in source.fleeting]
+    lost: set[str] = set()  # no longer in the store, which was replaced by a backup meanwhile
     while due:
         watcher.begin("index", "signatures", len(due))
-        for run in source.runs(due):
-            try:
-                insert(index, run.id, source.signature(run))
-            except Damaged:
-                raise
-            except ZoolensError as error:
-                notes[run.id] = f"{run.ref} in {run.stack.runtime} has no signature: {error}"
-            watcher.advance(1)
+        lost.update(due)
+        for some in _batches(source.runs(due)):
+            entries = []
+            for run in some:
+                lost.discard(run.id)
+                try:
+                    entries += _entry(index, run.id, source.signature(run))
+                except Damaged:
+                    raise
+                except ZoolensError as error:
+                    notes[run.id] = f"{run.ref} in {run.stack.runtime} has no signature: {error}"
+            index.insert_all(entries)
+            watcher.advance(len(some))
         watcher.end()
         # Another process that looked at the store before us may have taken out meanwhile what it did not know of.
-        due = [key for key in runs if key not in index and key not in notes]
+        due = [key for key in runs if key not in index and key not in notes and key not in lost]
     return index, list(notes.values())
 
 
-def insert(index: SemanticIndex, key: str, signature: Signature) -> None:
-    """Insert what the main output answered and, where answers are classes, which are right. Equal answers stay."""
+def _batches(runs: Iterable[Run]) -> Iterator[list[Run]]:
+    left = iter(runs)
+    while some := list(islice(left, _AT_ONCE)):
+        yield some
+
+
+def _entry(index: SemanticIndex, key: str, signature: Signature) -> list[Entry]:
+    """What to insert: the answers of the main output and, where those are classes, which are right. Nothing where equal
+    answers are there already. Refuses what does not fit the index."""
     task = task_named(signature.main.task)
     answers, correct = task.signature(signature.main), signature.correct if task.discrete else None
-    if key not in index or not np.array_equal(index.answers(key), answers):
-        index.insert(key, answers, correct)
+    if key in index and np.array_equal(index.answers(key), answers):
+        return []
+    index.check(key, answers, correct)
+    return [Entry(key, answers, correct)]

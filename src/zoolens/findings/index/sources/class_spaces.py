@@ -8,7 +8,7 @@ accuracy was computed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,22 +30,22 @@ class Space:
     problem: str = ""  # why names that the manifest has are unknown
 
 
-def class_spaces(runs: Iterable[Run]) -> dict[str, Space]:
-    """The class spaces of many runs, by run id. Equal declarations on the same data are worked out once."""
-    known: dict[str, Space] = {}
-    spaces = {}
-    for run in runs:
+class ClassSpaces:
+    """The class spaces of many runs. Equal declarations on the same data are worked out once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Space] = {}
+
+    def of(self, run: Run) -> Space:
         if may_be_renamed(run):
-            spaces[run.id] = class_space(run)
-            continue
+            return class_space(run)
         manifest = manifest_of(run)
         declared = [manifest.get("outputs"), manifest.get("inputs"), run.resolved.get("outputs"), run.key.dataset]
         matched = run.stack.identity.get("class_order"), run.origin.get(CLASSES)
         key = json.dumps([*declared, *matched], sort_keys=True, default=str)
-        if key not in known:
-            known[key] = class_space(run)
-        spaces[run.id] = known[key]
-    return spaces
+        if key not in self._known:
+            self._known[key] = class_space(run)
+        return self._known[key]
 
 
 def class_space(run: Run) -> Space:

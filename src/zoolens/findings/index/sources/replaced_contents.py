@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.store.store import Store
-from zoolens.findings.comparisons.contents import Content, declared_by, replaced_contents
+from zoolens.findings.comparisons.contents import content_of, replaced_contents
 from zoolens.findings.index.tables.row_table import RowTable
 from zoolens.findings.index.tables.rows import Row
 
@@ -19,7 +20,8 @@ _TOLD: Final = 3  # names with a note of their own
 def current_rows(store: Store, rows: RowTable) -> tuple[NDArray[np.bool_], list[str]]:
     """Which rows are of contents that count, and notes about those that are not."""
     disputed = [rows[place] for place in _disputed(rows)]
-    flags = replaced_contents([_content(store, row) for row in disputed])
+    runs = {run.id: run for run in store.runs_of([row.key for row in disputed], stages=False)}
+    flags = replaced_contents([replace(content_of(runs[row.key]), ref=row.ref) for row in disputed])
     replaced = [row for row, gone in zip(disputed, flags, strict=True) if gone]
     return ~rows.columns["key"].rows_among([row.key for row in replaced]), _notes(replaced)
 
@@ -38,14 +40,6 @@ def _disputed(rows: RowTable) -> list[int]:
             by_place.setdefault(place, []).append(number)
     contents = rows.columns["model"].codes
     return [row for members in by_place.values() if len(set(contents[members].tolist())) > 1 for row in members]
-
-
-def _content(store: Store, row: Row) -> Content:
-    known = {name: str(row.attributes.get(name, "")) for name in ("format", "folder", "file", "evaluated", "measured")}
-    return Content(
-        row.ref, known["format"], known["folder"], row.model, known["evaluated"], known["measured"],
-        lambda: declared_by(store.run(row.key)), known["file"],
-    )  # fmt: skip
 
 
 def _notes(replaced: Sequence[Row]) -> list[str]:

@@ -9,31 +9,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress, Silent
+from zoolens.base.store.figures import FigureKind, RunFigures
 from zoolens.base.store.records import Run, RunKind, is_disturbed
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.base.store.store import Store
 from zoolens.findings.index.sources.aliases import Aliases, stored_aliases
 from zoolens.findings.index.sources.attributes import manifest_of, run_attributes, split_ref
 from zoolens.findings.index.sources.claims import claimed_figures
-from zoolens.findings.index.sources.class_spaces import Space, class_spaces, may_be_renamed
+from zoolens.findings.index.sources.class_spaces import ClassSpaces, Space
 from zoolens.findings.index.sources.row_cache import (
     Group,
     KeptRows,
     MadeRow,
+    RowsFile,
     made_table,
-    read_rows,
     still_true,
-    write_rows,
 )
-from zoolens.findings.index.sources.run_table import KnownRuns, grouped, run_table
-from zoolens.findings.index.sources.stored_figures import Fact, Named, figure_name, merged, stored_facts
+from zoolens.findings.index.sources.run_table import KnownRuns, RunTable, grouped, run_table
+from zoolens.findings.index.sources.stored_figures import Named, Naming, add_figures, figure_name, merged, own_figures
 from zoolens.findings.index.sources.structures import Structures, architecture_keys, known_structures
 from zoolens.findings.index.tables.row_table import RowTable, stacked_tables, table_of
 from zoolens.findings.index.tables.rows import Figure, Row
@@ -42,7 +43,7 @@ from zoolens.findings.measure.latency import LatencySamples, latency_observation
 
 # All rows to figures of provenance ESTIMATED, by the row's key: what was measured of some tells how good they are.
 Estimator = Callable[[RowTable], Mapping[str, Mapping[str, Figure]]]
-Facts = Mapping[str, Sequence[Fact]]
+Facts = Mapping[str, RunFigures]  # by run
 
 _AT_ONCE: Final = 250  # groups of runs
 _KEPT_AFTER: Final = 20  # times as many
@@ -66,9 +67,10 @@ def rows_from(
     known = run_table(store, watcher)
     names = stored_aliases(store)
     structures = known_structures(store, names)
-    kept = None if cache is None else _kept(store, known, names, cache)
-    measured = _named(_measured(store, known, structures, probes, kept, cache, watcher), names)
-    facts = stored_facts(store, [run.id for run in structures.runs])
+    file = None if cache is None else RowsFile(cache, store.shared_dataset_names())
+    kept = None if file is None else _kept(store, known, names, file)
+    measured = _named(_measured(store, known, structures, probes, kept, file, watcher), names)
+    facts = _facts(store, [run.id for run in structures.runs])
     claimed = list(_claimed(store, facts, structures, _bare(measured)))
     used = {str(structure) for structure in measured.columns["structure"].values}
     used |= {figure.source for row in claimed for figure in row.figures.values()}
@@ -114,10 +116,10 @@ def _measured(
     structures: Structures,
     probes: Collection[str],
     kept: RowTable | None,
-    cache: Path | None,
+    file: RowsFile | None,
     watcher: Progress,
 ) -> RowTable:
-    """The rows of all measured models. `kept` are rows of the last call that still hold; new ones go to `cache`."""
+    """The rows of all measured models. `kept` are rows of the last call that still hold; new ones go to `file`."""
     runs = known.table
     chosen: dict[Group, str] = {}
     for run in np.flatnonzero(runs.id.rows_among(probes)).tolist():
@@ -131,30 +133,46 @@ def _measured(
             if chosen.get((model, stack)) == probe
         }
     going, missing = [], []
+    datasets = store.dataset_names()
     for group, members in grouped(runs, probes):
         if group in places:
             going.append(places[group])
         else:
-            missing.append((group, [str(runs.id[run]) for run in members.tolist()]))
+            missing.append((group, [_member(runs, run, datasets) for run in members.tolist()]))
     table = made_table([]) if kept is None else kept.take(np.array(sorted(going), np.int64))
     fresh: list[RowTable] = []
     changed = kept is None or len(table) < len(kept)
     for made in _worked_out(store, structures, missing, chosen, watcher):
         fresh.append(made)
         changed |= bool(len(made))
-        if cache is not None and len(fresh) == _KEPT_AFTER:  # who is interrupted goes on from here
+        if file is not None and len(fresh) == _KEPT_AFTER:  # who is interrupted goes on from here
             table, fresh = stacked_tables([table, *fresh]), []
-            write_rows(cache, store.shared_dataset_names(), KeptRows(known.mark, store.newest(), table))
+            file.write(KeptRows(known.mark, store.newest(), table))
             changed = False
     table = stacked_tables([table, *fresh])
-    if cache is not None and changed:
-        write_rows(cache, store.shared_dataset_names(), KeptRows(known.mark, store.newest(), table))
+    if file is not None and changed:
+        file.write(KeptRows(known.mark, store.newest(), table))
     return table
 
 
-def _kept(store: Store, known: KnownRuns, names: Aliases, cache: Path) -> RowTable | None:
+class Member(NamedTuple):
+    """What the figures of a row depend on in each of its runs, besides the figures themselves."""
+
+    id: str
+    dataset: str  # what its dataset is called
+    trained: bool
+    misjudged: bool
+    renamable: bool
+
+
+def _member(runs: RunTable, run: int, datasets: Mapping[str, str]) -> Member:
+    flags = (bool(flag[run]) for flag in (runs.trained, runs.misjudged, runs.renamable))
+    return Member(str(runs.id[run]), datasets[str(runs.dataset[run])], *flags)
+
+
+def _kept(store: Store, known: KnownRuns, names: Aliases, file: RowsFile) -> RowTable | None:
     """The rows in the cache file about which nothing new is known."""
-    kept = read_rows(cache, store.shared_dataset_names())
+    kept = file.read()
     if kept is None or not store.continues(kept.newest):
         return None
     runs = known.table
@@ -170,33 +188,42 @@ def _kept(store: Store, known: KnownRuns, names: Aliases, cache: Path) -> RowTab
 def _worked_out(
     store: Store,
     structures: Structures,
-    groups: Sequence[tuple[Group, list[str]]],
+    groups: Sequence[tuple[Group, list[Member]]],
     probes: Mapping[Group, str],
     watcher: Progress,
 ) -> Iterator[RowTable]:
     """Rows from the observations of their runs, some at a time: all facts of a large store would not fit in memory."""
     if not groups:
         return
-    of_structures = stored_facts(store, [run.id for run in structures.runs])
+    of_structures = _facts(store, [run.id for run in structures.runs])
+    spaces = ClassSpaces()
     watcher.begin("index", "rows", len(groups))
     for start in range(0, len(groups), _AT_ONCE):
         batch = groups[start : start + _AT_ONCE]
-        ids = [run_id for _, members in batch for run_id in members]
-        facts = {**of_structures, **stored_facts(store, ids)}
-        runs = {run.id: run for run in store.runs_of(ids)}
-        spaces = class_spaces(runs[probes[group]] for group, _ in batch if group in probes)
+        facts = {**of_structures, **_facts(store, [member.id for _, members in batch for member in members])}
+        known = [_known(members, facts, probes.get(group)) for group, members in batch]
+        # Of most runs nothing more is needed than their figures.
+        looked_at = {member.id for members in known for member in members[:1]}
+        looked_at |= {member.id for members in known for member in members if member.renamable}
+        runs = {run.id: run for run in store.runs_of(sorted(looked_at), stages=False)}
         made = []
-        for group, members in batch:
-            probe = probes.get(group)
-            first = [probe] if probe is not None else []
-            own = dict.fromkeys([*first, *members])
-            known = [runs[run_id] for run_id in own if facts.get(run_id) or run_id == probe]
-            if known:
-                space = None if probe is None else spaces[probe]
-                made.append(_row(store, facts, structures, group, known, space, answered=probe is not None))
+        for (group, _), members in zip(batch, known, strict=True):
+            if members:
+                space = spaces.of(runs[members[0].id]) if group in probes else None
+                made.append(_row(store, facts, structures, group, members, runs, space))
         watcher.advance(len(batch))
         yield made_table(made)
     watcher.end()
+
+
+def _known(members: Sequence[Member], facts: Facts, probe: str | None) -> list[Member]:
+    """The runs of a row that say anything of it, the one with answers to the probes first."""
+    ordered = sorted(members, key=lambda member: member.id != probe)
+    return [member for member in ordered if member.id in facts or member.id == probe]
+
+
+def _facts(store: Store, runs: Collection[str]) -> dict[str, RunFigures]:
+    return {found.run: found for found in store.figures(runs)}
 
 
 def _row(
@@ -204,64 +231,75 @@ def _row(
     facts: Facts,
     structures: Structures,
     group: Group,
-    runs: Sequence[Run],
+    members: Sequence[Member],
+    runs: Mapping[str, Run],
     space: Space | None,
-    *,
-    answered: bool,
 ) -> MadeRow:
-    """Make one row from its runs. If `answered`, the first run has answers to the probes, in the classes of `space`."""
-    named, probe = runs[0], runs[0] if answered else None
+    """Make one row from its runs. Where there is a `space`, the first run has answers to the probes, in its classes."""
+    answered, named = space is not None, runs[members[0].id]
     manifest = manifest_of(named)
     structure = structures.of(named.ref, manifest, named.model)
-    observed = (_figures_of(store, facts, run, about_data=run is probe) for run in runs)
-    figures = merged(*observed, _structure_figures(facts, structure), claimed_figures(manifest, ran=True))
+    observed = _observed(store, facts, [_looked_up(member, runs) for member in members], answered=answered)
+    figures = merged(observed.items(), _structure_figures(facts, structure), claimed_figures(manifest, ran=True))
     return MadeRow(
         group,
-        probe=None if probe is None else probe.id,
+        probe=named.id if answered else None,
         structure=None if structure is None else structure.id,
         architectures=tuple(architecture_keys(manifest)),
-        row=Row(named.id, named.key.model, named.ref, run_attributes(named), figures, signature=probe is not None),
+        row=Row(named.id, named.key.model, named.ref, run_attributes(named), figures, signature=answered),
         space=space,
-        fleeting=any(may_be_renamed(run) for run in runs),
+        fleeting=any(member.renamable for member in members),
     )
 
 
-def _figures_of(store: Store, facts: Facts, run: Run, *, about_data: bool) -> Iterator[Named]:
-    own = facts.get(run.id, ())
-    if any(fact.about_data for fact in own) and stored_translation(run) is not None:
-        own = [fact for fact in own if not fact.about_data]  # judged in the wrong order of classes
-    for fact in own:
-        if not fact.about_data or about_data:
-            yield fact.name, fact.figure
-        if run.kind is RunKind.TRAINING and fact.name == "accuracy":
-            yield "top1", fact.figure
-        if fact.about_data and "@" not in fact.name:
-            yield figure_name(fact.name, run.dataset.name), fact.figure
-    yield from _missing_p95(store, run, {fact.name for fact in own})
+def _looked_up(member: Member, runs: Mapping[str, Run]) -> Member:
+    """A run whose class names lie in a file is judged by what the file says now."""
+    if not member.renamable:
+        return member
+    return member._replace(misjudged=stored_translation(runs[member.id]) is not None)
 
 
-def _missing_p95(store: Store, run: Run, names: set[str]) -> Iterator[Named]:
-    """Compute latency_p95 from the stored samples of runs that were measured before this metric existed."""
-    for name in names:
-        metric, _, text = name.partition("@")
-        scope = parse_scope(text)
-        batch = scope.number if scope.dimension is Dimension.BATCH and not scope.raw else None
-        if metric == "latency_p50" and batch is not None and figure_name("latency_p95", text) not in names:
-            try:
-                samples = LatencySamples.from_table(store.table(run.id, f"latency-batch{batch}"))
-            except ZoolensError:
-                # The file is damaged or was not brought along.
-                continue
-            for observation in latency_observations(samples, batch):
-                if observation.metric != "latency_p95" or parse_scope(observation.scope).raw:
-                    continue
-                if observation.value is not None:
-                    figure = Figure(
-                        observation.value, observation.unit, observation.provenance, observation.low, observation.high,
-                        source=run.id,
-                        disturbed=is_disturbed(observation),
-                    )  # fmt: skip
-                    yield figure_name(observation.metric, observation.scope), figure
+def _observed(store: Store, facts: Facts, members: Sequence[Member], *, answered: bool) -> dict[str, Figure]:
+    """The figures of a row's runs. If `answered`, those about data count as they are in the first of them."""
+    figures: dict[str, Figure] = {}
+    for place, run in enumerate(members):
+        if run.id not in facts:
+            continue
+        found = facts[run.id]
+        about_data = answered and not place
+        add_figures(figures, found, Naming(run.dataset, about_data, run.trained, run.misjudged))
+        for batch in _lacking_p95(found.kinds):
+            figures = merged(figures.items(), _missing_p95(store, run.id, batch))
+    return figures
+
+
+@lru_cache(4_096)
+def _lacking_p95(kinds: tuple[FigureKind, ...]) -> tuple[int, ...]:
+    """Batch sizes of which there is a median latency, but no latency_p95: they were measured before this metric
+    existed."""
+    scopes = {kind.scope for kind in kinds if kind.metric == "latency_p95"}
+    medians = {kind.scope for kind in kinds if kind.metric == "latency_p50"} - scopes
+    of_batches = [scope for scope in map(parse_scope, sorted(medians)) if scope.dimension is Dimension.BATCH]
+    return tuple(scope.number for scope in of_batches if scope.number is not None and not scope.raw)
+
+
+def _missing_p95(store: Store, run_id: str, batch: int) -> Iterator[Named]:
+    """Compute latency_p95 from the stored samples."""
+    try:
+        samples = LatencySamples.from_table(store.table(run_id, f"latency-batch{batch}"))
+    except ZoolensError:
+        # The file is damaged or was not brought along.
+        return
+    for observation in latency_observations(samples, batch):
+        if observation.metric != "latency_p95" or parse_scope(observation.scope).raw:
+            continue
+        if observation.value is not None:
+            figure = Figure(
+                observation.value, observation.unit, observation.provenance, observation.low, observation.high,
+                source=run_id,
+                disturbed=is_disturbed(observation),
+            )  # fmt: skip
+            yield figure_name(observation.metric, observation.scope), figure
 
 
 # --- models that were never run
@@ -300,13 +338,13 @@ def _structural_attributes(run: Run) -> dict[str, str | float | bool]:
 
 def _structure_figures(facts: Facts, structure: Run | None) -> Iterator[Named]:
     """What was counted of a structure. A lower bound is no figure: a query would take it for the cost."""
-    counted = facts.get(structure.id, ()) if structure is not None else ()
-    values = {fact.name: fact.figure.value or 0.0 for fact in counted}
+    counted = own_figures(facts.get(structure.id)) if structure is not None else {}
+    values = {name: figure.value or 0.0 for name, figure in counted.items()}
     unknown = values.get("unknown_operators", 0.0)
     # Structures of older versions do not distinguish them.
     uncounted = values.get("uncounted_operators", unknown)
     bounds = {name for name in _BOUNDS if unknown} | ({"macs"} if uncounted else set())
     bounds |= {"parameters"} if values.get("graph_operators") else set()
-    for fact in counted:
-        if fact.name not in _OURS and fact.name not in bounds:
-            yield fact.name, fact.figure
+    for name, figure in counted.items():
+        if name not in _OURS and name not in bounds:
+            yield name, figure

@@ -77,19 +77,29 @@ class KeptRows:
     table: RowTable
 
 
-def read_rows(path: Path, shared_names: Sequence[str]) -> KeptRows | None:
-    """Read the rows of a cache file; None where it does not fit. `shared_names` are names that several datasets share:
-    figures of such datasets have other names."""
-    kept = read_arrays(path, {"shared_names": list(shared_names)})
-    if kept is None:
-        return None
-    return KeptRows(int(kept.details["mark"]), Newest(*kept.details["newest"]), table_from(kept.arrays))
+@dataclass(frozen=True)
+class RowsFile:
+    """A cache file of rows. `shared_names`: names that several datasets share, as they were before the names of
+    datasets were read. Figures of such datasets have other names, so that the file fits no others."""
 
+    path: Path
+    shared_names: Sequence[str]
 
-def write_rows(path: Path, shared_names: Sequence[str], rows: KeptRows) -> None:
-    lasting = rows.table.where(rows.table.columns["fleeting"].codes < 0)
-    details = {"mark": rows.mark, "newest": rows.newest}
-    write_arrays(path, {"shared_names": list(shared_names)}, details, lasting.arrays())
+    def read(self) -> KeptRows | None:
+        """The rows; None where the file does not fit."""
+        kept = read_arrays(self.path, self._about)
+        if kept is None:
+            return None
+        return KeptRows(int(kept.details["mark"]), Newest(*kept.details["newest"]), table_from(kept.arrays))
+
+    def write(self, rows: KeptRows) -> None:
+        lasting = rows.table.where(rows.table.columns["fleeting"].codes < 0)
+        details = {"mark": rows.mark, "newest": rows.newest}
+        write_arrays(self.path, self._about, details, lasting.arrays())
+
+    @property
+    def _about(self) -> dict[str, list[str]]:
+        return {"shared_names": list(self.shared_names)}
 
 
 def still_true(

@@ -20,13 +20,16 @@ from zoolens.base.store.state import Newest
 from zoolens.base.store.store import RUNS_AT_ONCE, Store
 from zoolens.findings.comparisons.signatures import task_of
 from zoolens.findings.index.index_paths import forget_answers, runs_path
+from zoolens.findings.index.sources.class_spaces import may_be_renamed
 from zoolens.findings.index.tables.array_file import Arrays, read_arrays, write_arrays
 from zoolens.findings.index.tables.dictionary_column import DictionaryColumn, dictionary_column, stacked_columns
-from zoolens.findings.measure.answers import has_answers
+from zoolens.findings.measure.answers import ANSWERING_STAGES, has_answers
+from zoolens.findings.measure.class_order import stored_translation
 
 _TEXTS: Final = ("id", "model", "dataset", "stack", "task", "ref")
 _NUMBERS: Final = {
-    "attempt": np.int32, "created": np.float64, "inputs": np.int64, "answered": np.bool_, "measured": np.bool_,
+    "attempt": np.int32, "number": np.int64, "inputs": np.int64, "answered": np.bool_, "measured": np.bool_,
+    "trained": np.bool_, "misjudged": np.bool_, "renamable": np.bool_,
 }  # fmt: skip
 
 
@@ -41,10 +44,13 @@ class RunTable:
     task: DictionaryColumn
     ref: DictionaryColumn
     attempt: NDArray[np.int32]
-    created: NDArray[np.float64]
+    number: NDArray[np.int64]
     inputs: NDArray[np.int64]
     answered: NDArray[np.bool_]  # has finished predictions
     measured: NDArray[np.bool_]  # an evaluation that a user asked for: no claim, structure or trial of the doctor
+    trained: NDArray[np.bool_]  # a training
+    misjudged: NDArray[np.bool_]  # its figures about classes are wrong (`stored_translation`)
+    renamable: NDArray[np.bool_]  # names of classes lie in a file of their own (`may_be_renamed`), which may change
 
     def __len__(self) -> int:
         return len(self.attempt)
@@ -87,11 +93,11 @@ def _read(store: Store, path: Path, watcher: Progress) -> KnownRuns:
     watcher.begin("index", "runs", len(changed))
     for start in range(0, len(changed), RUNS_AT_ONCE):
         batch = changed[start : start + RUNS_AT_ONCE]
-        read.append(_table_of(store.runs_of(batch)))
+        read.append(_table_of(store.runs_of(batch, stages=ANSWERING_STAGES)))
         watcher.advance(len(batch))
     watcher.end()
     table = _stacked([_taken(known, np.flatnonzero(~known.id.rows_among(changed))), *read])
-    table = _taken(table, np.argsort(table.created, kind="stable"))
+    table = _taken(table, np.argsort(table.number, kind="stable"))
     write_arrays(path, {}, {"mark": mark, "newest": store.newest()}, _arrays(table))
     return KnownRuns(mark, table)
 
@@ -109,11 +115,23 @@ def _table_of(runs: Sequence[Run]) -> RunTable:
     return RunTable(
         **{name: dictionary_column(values, n) for name, values in texts.items()},
         attempt=np.array([run.key.attempt for run in runs], np.int32),
-        created=np.array([run.created.timestamp() for run in runs], np.float64),
+        number=np.array([run.number for run in runs], np.int64),
         inputs=np.array([run.inputs for run in runs], np.int64),
         answered=np.array([has_answers(run) for run in runs], np.bool_),
         measured=np.array([run.kind is RunKind.EVALUATION for run in runs], np.bool_),
+        trained=np.array([run.kind is RunKind.TRAINING for run in runs], np.bool_),
+        misjudged=np.array([_misjudged(run) for run in runs], np.bool_),
+        renamable=np.array([_renamable(run) for run in runs], np.bool_),
     )
+
+
+def _renamable(run: Run) -> bool:
+    return run.kind in ANSWERING_KINDS and may_be_renamed(run)
+
+
+def _misjudged(run: Run) -> bool:
+    """What lies in a file of its own is looked up when it is asked for: the file may change."""
+    return run.kind in ANSWERING_KINDS and not may_be_renamed(run) and stored_translation(run) is not None
 
 
 def _taken(table: RunTable, rows: NDArray[np.int64]) -> RunTable:
@@ -162,10 +180,10 @@ def chosen_probes(table: RunTable, task: str | None) -> list[str]:
     return [str(table.id[run]) for run in by_data.get(chosen, ())]
 
 
-def _worth(table: RunTable, runs: Sequence[int]) -> tuple[int, int, float]:
+def _worth(table: RunTable, runs: Sequence[int]) -> tuple[int, int, int]:
     """Judges a dataset as `default_dataset` judges whole runs: most models, most inputs, the newest."""
     refs = np.unique(table.ref.codes[runs])
-    return len(refs), table.inputs.item(runs[0]), float(table.created[runs].max())
+    return len(refs), table.inputs.item(runs[0]), int(table.number[runs].max())
 
 
 def grouped(table: RunTable, probes: Collection[str]) -> Iterator[tuple[tuple[str, str], NDArray[np.int64]]]:

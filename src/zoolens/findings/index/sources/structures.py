@@ -36,6 +36,8 @@ class Structures:
 
     def of(self, ref: str, manifest: Mapping[str, Any], measured: ModelRecord | None = None) -> Run | None:
         """The structure run of a model, and of the content `measured` if that is given; None where there is none."""
+        if not self.by_content:
+            return None
         size = _size(manifest)
         for content in architecture_keys(manifest):
             if structure := self.by_content.get((content, size)):

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from zoolens.base.store.records import Provenance
 
 Attribute = str | float | bool
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One number about a row, in the store's unit."""
+class Figure(NamedTuple):
+    """One number about a row, in the store's unit. A named tuple, since a large store has millions of them, and a
+    frozen dataclass takes three times as long to make."""
 
     value: float
     unit: str = ""
