@@ -9,9 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from zoolens.base.engine.executors.executor import check_reachable
 from zoolens.base.engine.executors.reports import teller
 from zoolens.base.errors import ConstraintError
+from zoolens.base.progress import Silent
+from zoolens.inventory.fleet.arrival import arrived
 from zoolens.training.crosstrain.training.fanout import machine_of
 from zoolens.training.crosstrain.training.job import Job
 from zoolens.training.crosstrain.training.trainer_pool import Workers
@@ -19,9 +20,14 @@ from zoolens.training.crosstrain.training.trainer_pool import Workers
 
 def train_here(message: Mapping[str, Any]) -> dict[str, Any]:
     """Train, and give back the outcome and the files of the output folder."""
+    _check_machine(Job.model_validate(message["job"]), message["machine"])
+    with arrived(message, Silent()) as found:  # what is told from here are epochs
+        answer: dict[str, Any] = found.restored(_trained(found.job))
+    return answer
+
+
+def _trained(message: Mapping[str, Any]) -> dict[str, Any]:
     asked = Job.model_validate(message["job"])
-    _check_machine(asked, message["machine"])
-    check_reachable([str(asked.data)])
     with tempfile.TemporaryDirectory(prefix="zoolens-node-") as folder:
         weights = None
         if message["weights"] is not None:

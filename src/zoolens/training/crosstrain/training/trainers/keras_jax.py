@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ConstraintError, ModelError
+from zoolens.inventory.runtimes.jax.jax_cuda import Mover, graph_options
 from zoolens.training.crosstrain.training.job import Job
 from zoolens.training.crosstrain.training.trainers.keras_loops import (
     TEST_BATCH,
@@ -46,8 +47,10 @@ class JaxLoop:
         self._jax, self._model, self._optimizer = jax, model, optimizer
         self._job, self._decay, self._losses = job, coupled_decay(job), make_losses(job)
         self._whole_epoch = job.device != "cpu" if whole_epoch is None else whole_epoch
-        self._step = jax.jit(self._train_slice, static_argnames="size", donate_argnums=0)
-        self._scan = jax.jit(self._train_all, static_argnames=("count", "size"), donate_argnums=0)
+        how = {} if job.device == "cpu" else {"compiler_options": graph_options(jax)}
+        self._step = jax.jit(self._train_slice, static_argnames="size", donate_argnums=0, **how)
+        self._scan = jax.jit(self._train_all, static_argnames=("count", "size"), donate_argnums=0, **how)
+        self._place = jax.numpy.asarray if job.device == "cpu" else Mover(jax).moved
         self._detailed = jax.jit(self._train, donate_argnums=0)
         self._answer = jax.jit(self._test, static_argnames="size")
         # copies, since the steps consume their state and the model must outlive a step that fails
@@ -55,7 +58,7 @@ class JaxLoop:
         self._state: State = (learned, fixed, slots)
 
     def epoch(self, batches: EpochBatches) -> NDArray[np.float64]:
-        x, y = self._jax.numpy.asarray(batches.x), self._jax.numpy.asarray(batches.y)
+        x, y = self._place(batches.x), self._jax.numpy.asarray(batches.y)
         size, samples = batches.batch_size, len(batches.y)
         losses, done = [], 0
         if self._whole_epoch:

@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from zoolens.training.crosstrain.training.trainers.torch_building import (
     install,
     named_tensors,
 )
-from zoolens.training.crosstrain.training.trainers.torch_loops import explained_compilation
+from zoolens.training.crosstrain.training.trainers.torch_loops import GraphLoop, explained_compilation
 from zoolens.training.crosstrain.training.trainers.torch_semantics import read_semantics
 from zoolens.training.crosstrain.training.trainers.torch_trainer import Torch
 from zoolens.training.crosstrain.training.weights import read_weights
@@ -422,6 +423,20 @@ def test_a_recorded_step_is_an_eager_one_up_to_rounding(tmp_path, optimizer, rul
     recorded, eager = (train(job(tmp_path, switched, loop=loop, **told)).outcome for loop in ("compiled", "eager"))
     assert recorded.steps == eager.steps == 15
     assert [one.loss for one in recorded.epochs] == pytest.approx([one.loss for one in eager.epochs], rel=1e-3)
+
+
+def test_norms_of_a_recorded_step_count_at_once_unless_they_use_the_count():
+    usual, cumulative = torch.nn.BatchNorm2d(2), torch.nn.BatchNorm2d(2, momentum=None)
+    module = torch.nn.Sequential(usual, torch.nn.Dropout(), cumulative)
+    loop = GraphLoop.__new__(GraphLoop)
+    loop._machine = SimpleNamespace(module=module, torch=torch)
+    images = torch.ones(4, 2, 3, 3)
+    for _ in range(3):
+        with loop._counting_at_once():
+            assert usual.num_batches_tracked is None
+            module(images)
+    assert [int(norm.num_batches_tracked) for norm in (usual, cumulative)] == [3, 3]
+    assert "0.num_batches_tracked" in module.state_dict()
 
 
 def _fail(path):

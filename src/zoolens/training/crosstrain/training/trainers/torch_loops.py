@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError, first_line
+from zoolens.inventory.runtimes.torch.torch_cuda import Transfers
 from zoolens.training.crosstrain.training.job import Job
 from zoolens.training.crosstrain.training.trainers.torch_optimizers import reset_state
 from zoolens.training.pairs.live.torch.torch_step import TorchStep
@@ -21,6 +22,9 @@ from zoolens.training.pairs.networks.training_objects import TrainingObjects
 
 Step = Callable[[Sequence[Any], Any], Any]
 _WARM_UP: Final = 3  # steps outside the graph, so that libraries choose their kernels before it is recorded
+# Kernels that cuDNN times for each convolution, the likeliest first: with torch's 10 the first epoch of a ResNet-50
+# takes 13 s longer on an H200, and the next ones as long.
+_TIMED_KERNELS: Final = 3
 
 
 class Machine(TorchStep):
@@ -34,6 +38,7 @@ class Machine(TorchStep):
         self.torch, self.device = torch, job.device
         self.dtype = torch.float64 if job.recipe.precision == "float64" else torch.float32
         self._summed = job.semantics.reduction == "sum"
+        self._transfers = None if job.device == "cpu" else Transfers(torch, torch.device(job.device))
 
     def answer(self, inputs: Sequence[Any]) -> Any:
         """Logits of uint8 images."""
@@ -55,9 +60,12 @@ class Machine(TorchStep):
         """Places images on the device, uint8 as (batch, channels, height, width): in this order in a CPU's memory, with
         channels last in a GPU's, which is how its units take them."""
         torch = self.torch
-        there = torch.from_numpy(np.require(images, requirements=["C", "W"])).to(self.device).permute(0, 3, 1, 2)
-        there = there.contiguous() if self.device == "cpu" else there
-        return there, torch.from_numpy(labels.astype(np.int64)).to(self.device)
+        truth = torch.from_numpy(labels.astype(np.int64)).to(self.device)
+        if self._transfers is not None:
+            (there,) = self._transfers.moved([images])
+            return there.permute(0, 3, 1, 2), truth
+        there = torch.from_numpy(np.require(images, requirements=["C", "W"])).permute(0, 3, 1, 2)
+        return there.contiguous(), truth
 
     @contextmanager
     def watched(self) -> Iterator[dict[str, Any]]:
@@ -144,10 +152,27 @@ class GraphLoop:
 
     def _next_step(self) -> None:
         rows = self._row + self._rows
-        loss = self._machine.step((self._images.index_select(0, rows),), self._labels.index_select(0, rows))
+        with self._counting_at_once():
+            loss = self._machine.step((self._images.index_select(0, rows),), self._labels.index_select(0, rows))
         self._losses.index_copy_(0, self._number, loss.double().view(1))
         self._row += self._batch
         self._number += 1
+
+    @contextmanager
+    def _counting_at_once(self) -> Iterator[None]:
+        """Norms count their batches by a kernel each. Here one counts for all that make no use of the count."""
+        norms = [module for module in self._machine.module.modules() if getattr(module, "momentum", None) is not None]
+        counts = [(norm, getattr(norm, "num_batches_tracked", None)) for norm in norms]
+        counted = [(norm, count) for norm, count in counts if count is not None]
+        for norm, _ in counted:
+            norm.num_batches_tracked = None
+        try:
+            yield
+        finally:
+            for norm, count in counted:
+                norm.num_batches_tracked = count
+        if counted:
+            self._machine.torch._foreach_add_([count for _, count in counted], 1)
 
     def _record(self) -> None:
         torch = self._machine.torch
@@ -217,14 +242,17 @@ def arithmetic(torch: Any, precision: str, device: str, threads: int | None) -> 
     """
     matmul, cudnn, onednn = torch.backends.cuda.matmul, torch.backends.cudnn, torch.backends.mkldnn
     before = torch.get_num_threads(), onednn.enabled, matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark
+    timed = cudnn.benchmark_limit  # None, which cannot be set, where torch has no cuDNN
     if threads is not None:
         torch.set_num_threads(threads)
     try:
         with nullcontext() if device == "cpu" else torch.cuda.device(device):
             if device != "cpu":
                 matmul.allow_tf32 = cudnn.allow_tf32 = precision == "tf32"
-                cudnn.benchmark = True
+                cudnn.benchmark, cudnn.benchmark_limit = True, _TIMED_KERNELS
             yield
     finally:
         torch.set_num_threads(before[0])
         onednn.enabled, matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = before[1:]
+        if timed is not None:
+            cudnn.benchmark_limit = timed
