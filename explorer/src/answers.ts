@@ -42,6 +42,27 @@ export interface BoxItem {
   style: number;
 }
 
+/** `run` is null where nobody ran the model on this kind; `figure` is null where the run does not have it, and `reason` says why. */
+export interface CellItem {
+  run: string | null;
+  figure: Figure | null;
+  runs: number;
+  reason: string;
+  /** Why a newer run failed, which has no figure therefore; empty: there is none. */
+  failed_since: string;
+  /** How it compares with the kind that it is held against; null: there is nothing to compare it with. */
+  outcome: CellOutcome | null;
+  /** Whether it is held against a kind of equal hardware, so that the software makes the difference. */
+  same_hardware: boolean;
+  /** The difference in short: 1.31 × the time. */
+  change: string;
+  /** The difference, and what differs between the two kinds. */
+  sentence: string;
+}
+
+/** How a cell compares with the one that it is held against. */
+export type CellOutcome = "worse" | "better" | "same" | "unclear" | "unknown";
+
 /** What there is to choose from, and the answer of a query over it. */
 export interface ChoiceAnswer {
   query: string;
@@ -413,6 +434,40 @@ export interface FindingPage {
   facets: (Facet)[];
 }
 
+/** A job that a command gave to another machine. */
+export interface FleetJob {
+  id: string;
+  title: string;
+  command: string;
+  model: string;
+  dataset: string;
+  state: zoolens__base__store__jobs__JobState;
+  /** The machine that does it or did it last; empty: none has begun it. */
+  where: string;
+  given: string;
+  /** How long it runs or ran; empty: it did not begin. */
+  seconds: string;
+  attempts: number;
+  given_by: string;
+  runs: (string)[];
+  error: string;
+  cancelled_by: string;
+}
+
+/** Jobs that wait or run, those that run first; and the newest of those that ended. `counts`: by state, of all. */
+export interface FleetJobs {
+  open: (FleetJob)[];
+  ended: (FleetJob)[];
+  counts: Record<string, number>;
+}
+
+/** One job with what it said, oldest first, and why attempts of it ended. */
+export interface FleetLog {
+  job: FleetJob;
+  attempts: (string)[];
+  lines: (SaidLine)[];
+}
+
 export interface FlipPage {
   total: number;
   offset: number;
@@ -429,6 +484,38 @@ export interface FlippedInput {
   b: number | null;
   /** The maximum difference of the two answers. */
   apart: string;
+}
+
+/** Rows of models, `total` of them, and columns of kinds, of which there are `all_kinds`. */
+export interface Grid {
+  datasets: (GridDataset)[];
+  dataset: string;
+  runtime: string;
+  metric: string;
+  kinds: (KindItem)[];
+  all_kinds: (KindItem)[];
+  total: number;
+  offset: number;
+  rows: (GridLine)[];
+  /** What is worse than on another kind of equal hardware, or than on the kind `against`, among these rows. */
+  regressions: (string)[];
+  /** Cells of these rows without a figure. */
+  unmeasured: number;
+}
+
+/** A dataset, and the runtimes in which models were evaluated on it. */
+export interface GridDataset {
+  name: string;
+  runtimes: (RuntimeRuns)[];
+}
+
+export interface GridLine {
+  model: string;
+  /** What the model's page is found by. */
+  ref: string;
+  options: string;
+  /** One for each of `kinds`. */
+  cells: (CellItem)[];
 }
 
 export interface HistoryAnswer {
@@ -470,7 +557,7 @@ export interface Job {
   kind: string;
   title: string;
   command: string;
-  state: JobState;
+  state: zoolens__faces__ui__jobs__folder__JobState;
   created: string;
   ended: string | null;
   /** The exit status of the command; null if it was never started or lost. */
@@ -501,8 +588,18 @@ export interface JobProgress {
   message: string;
 }
 
-/** How far a job is. */
-export type JobState = "queued" | "running" | "done" | "failed" | "cancelled";
+/** A column of the grid. */
+export interface KindItem {
+  id: string;
+  machine: string;
+  software: string;
+  /** What else sets it apart from the other kinds. */
+  apart: (string)[];
+  /** Machines of this kind that are there now. */
+  agents: (string)[];
+  /** How many rows of the whole grid were run on it. */
+  models: number;
+}
 
 export interface LatencyChart {
   title: string;
@@ -650,6 +747,43 @@ export interface LiveTextResult {
   alike: ((string)[])[];
   took: string;
   opened: boolean;
+}
+
+/** One agent: a machine, as it is offered. */
+export interface MachineItem {
+  id: string;
+  name: string;
+  /** A digest: machines of one kind would make the same run. */
+  kind: string;
+  /** Lost: it gave no sign of life within its lease. */
+  state: "idle" | "works" | "lost";
+  doing: (string)[];
+  /** How long ago it gave a sign of life, by the clock of the database. */
+  seen: string;
+  /** Whether what it published can be read. If not, the fields below are empty. */
+  readable: boolean;
+  machine: string;
+  cores: number | null;
+  memory: string;
+  gpus: (string)[];
+  free_disk: string;
+  load: number | null;
+  /** Requirements of the environment that it is offered with; empty: that of the agent itself. */
+  environment: string;
+  runtimes: (string)[];
+  /** Its id in a Ray cluster; empty: it is in none. */
+  node: string;
+  zoolens: string;
+}
+
+/** `lost` of all machines gave no sign of life within their lease. `kinds`: how many there are among the others. */
+export interface MachineList {
+  total: number;
+  offset: number;
+  rows: (MachineItem)[];
+  lost: number;
+  working: number;
+  kinds: number;
 }
 
 /** Words from `first` to `last`, counted from 0, and what they are said to be. */
@@ -1076,6 +1210,16 @@ export interface RunList {
 /** How far a run came, as far as the store can tell: which stages were still to come is not stored. */
 export type RunState = "measured" | "failed" | "begun";
 
+export interface RuntimeRuns {
+  name: string;
+  runs: number;
+}
+
+export interface SaidLine {
+  at: string;
+  text: string;
+}
+
 /** A class and its score. */
 export interface ScoredClass {
   number: number;
@@ -1446,6 +1590,11 @@ export interface WordTable {
   total: number;
 }
 
+export type zoolens__base__store__jobs__JobState = "waiting" | "running" | "done" | "failed" | "lost" | "cancelled";
+
+/** How far a job is. */
+export type zoolens__faces__ui__jobs__folder__JobState = "queued" | "running" | "done" | "failed" | "cancelled";
+
 /** What a GET of each path answers. */
 export interface Answers {
   "/about": About;
@@ -1494,6 +1643,10 @@ export interface Answers {
   "/services/server": WatchedServer;
   "/services": ServiceList;
   "/services/{session}": ServiceDetail;
+  "/fleet/machines": MachineList;
+  "/fleet/jobs": FleetJobs;
+  "/fleet/jobs/{id}": FleetLog;
+  "/fleet/grid": Grid;
   "/live/agreement": LiveAgreement;
   "/live/models": Offered;
 }

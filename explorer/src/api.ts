@@ -1,5 +1,5 @@
 // The client of the JSON API. Answers are typed by the path that is asked; the types come from the server's code.
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Answers } from "./answers";
 import { noteAnswer, noteSilence, useReturns } from "./connection";
 
@@ -195,4 +195,15 @@ export function useAnswer<Path extends keyof Answers>(path: Path | null, paramet
 /** The path with the names in it: what is asked about, whatever is asked of it. */
 function subjectOf(path: string, parameters: Parameters): string {
   return path.replace(/{(\w+)}/g, (_, name: string) => encodeURIComponent(String(parameters[name])));
+}
+
+const AGAIN = 2500; // milliseconds: a server of models writes every two seconds at first, and agents give a sign every ten
+
+/** Ask again a while after each answer, as long as something may change. */
+export function useAgain(active: boolean, again: () => void, answer: unknown): void {
+  useEffect(() => {
+    if (!active) return;
+    const timer = setTimeout(again, AGAIN);
+    return () => clearTimeout(timer);
+  }, [active, answer]);
 }

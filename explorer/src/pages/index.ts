@@ -6,6 +6,7 @@ import { AuditPage } from "./audit";
 import { ChoosePage } from "./choose";
 import { ComparePage } from "./compare";
 import { DivergePage } from "./diverge";
+import { FleetPage } from "./fleet";
 import { JobsPage } from "./jobs";
 import { LivePage } from "./live";
 import { ModelPage } from "./model";
@@ -48,6 +49,7 @@ export const PAGES: Page[] = [
   { path: "live", title: "Live", link: "Live", component: LivePage },
   { path: "traces", title: "Traces", link: "Traces", needs: "/traces/{run}", component: TracesPage },
   { path: "studies", title: "Crosstrain", link: "Crosstrain", needs: "/study", component: StudiesPage },
+  { path: "fleet", title: "Fleet", link: "Fleet", component: FleetPage },
   { path: "jobs", title: "Jobs", link: "Jobs", component: JobsPage },
   { path: "api", title: "API", link: "API", component: ApiPage },
 ];

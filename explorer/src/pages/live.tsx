@@ -221,9 +221,9 @@ function Live({ takes, parameter, example, entry, card }: LiveProps) {
       <section aria-label="Answers">
         <ChoiceForm example={example} offered={offered ?? []} onAdd={(choice) => setQuery({ [parameter]: [...new Set([...chosen, choice])] })} />
         {!chosen.length && <p class="dim">Name a model to begin with, such as {example}.</p>}
-        {takes === "text" && offered?.length === 0 && (
+        {!chosen.length && takes === "text" && offered?.length === 0 && (
           <p class="dim">
-            No model that is listed here takes text: a manifest declares it with <code>modality: text</code> and a tokenizer.
+            None can be offered: no listed model with its files here declares <code>modality: text</code> and a tokenizer.
           </p>
         )}
         <div class={takes === "text" ? "cards texts-cards" : "cards pictures-cards"}>

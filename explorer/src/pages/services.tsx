@@ -1,7 +1,6 @@
 // Services: which were served when, who answered, how they switched and why; kept up to date while one is being served.
-import { useEffect } from "preact/hooks";
 import type { ServiceDetail, ServiceEvent, ServiceSession, WatchedModel } from "../answers";
-import { useAnswer } from "../api";
+import { useAgain, useAnswer } from "../api";
 import { Chart } from "../components/chart";
 import { Moment, Tile } from "../components/figure";
 import { EmptyState, ErrorState, Loading } from "../components/states";
@@ -9,7 +8,6 @@ import { type Column, Pager, Table } from "../components/table";
 import { address, setQuery, useRoute } from "../router";
 
 const LIMIT = 20;
-const AGAIN = 2500; // milliseconds: a server writes every two seconds at first
 const STATES: Record<ServiceSession["state"], string> = {
   active: "Answers now",
   silent: "Silent: idle, or ended without recording it",
@@ -189,13 +187,4 @@ function Events({ answer }: { answer: ServiceDetail }) {
       <Table label="Events" columns={columns} rows={answer.events} rowKey={(row) => row.time + row.kind + row.words} />
     </>
   );
-}
-
-/** Look again after a while, as long as something may change. */
-function useAgain(active: boolean, again: () => void, answer: unknown): void {
-  useEffect(() => {
-    if (!active) return;
-    const timer = setTimeout(again, AGAIN);
-    return () => clearTimeout(timer);
-  }, [active, answer]);
 }

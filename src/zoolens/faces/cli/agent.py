@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
 import click
 
 from zoolens.faces.cli.stores import store_option
+
+if TYPE_CHECKING:
+    from zoolens.base.store.store import Store
+
+_MOST_PORTS: Final = 65_535
 
 
 @click.command(name="agent")
@@ -19,8 +28,15 @@ from zoolens.faces.cli.stores import store_option
     show_default=True,
     help="Seconds of silence until it is lost.",
 )
+@click.option(
+    "--metrics",
+    metavar="[HOST:]PORT",
+    help="Offer figures of the fleet to Prometheus there; without a host, to this machine alone.",
+)
 @store_option("makes")
-def command(name: str, env: str, address: str | None, node: str, lease: float, store: str | None) -> None:
+def command(
+    name: str, env: str, address: str | None, node: str, lease: float, metrics: str | None, store: str | None
+) -> None:
     """Say in the store what this machine is and has, until stopped.
 
     It runs nothing by itself: jobs come through Ray, or from commands on this machine. `zoolens agents` lists all
@@ -32,6 +48,7 @@ def command(name: str, env: str, address: str | None, node: str, lease: float, s
     from zoolens.inventory.fleet.agent import Agent
     from zoolens.inventory.fleet.agent_facts import describe_agent
 
+    place = None if metrics is None else _metrics_place(metrics)
     if env:
         parse_env(env)  # what cannot be read is said before a store is made
     if address:
@@ -43,6 +60,34 @@ def command(name: str, env: str, address: str | None, node: str, lease: float, s
         facts = describe_agent(env, node=node, peaks=peaks.flops if peaks else {})
         agent = Agent(opened, facts, name=name, lease=lease)
         try:
-            agent.run(lambda words: click.echo(words, err=True))
+            with _metrics_offered(opened, place):
+                agent.run(lambda words: click.echo(words, err=True))
         except KeyboardInterrupt:
             click.echo(f"{agent.name} is off the list.", err=True)
+
+
+@contextmanager
+def _metrics_offered(store: Store, place: tuple[str, int] | None) -> Iterator[None]:
+    from zoolens.inventory.fleet.fleet_metrics import serve_metrics
+
+    if place is None:
+        yield
+        return
+    server = serve_metrics(store, *place)
+    click.echo(f"Figures for Prometheus are at http://{place[0]}:{server.server_port}/metrics.", err=True)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _metrics_place(text: str) -> tuple[str, int]:
+    """The host and the port of "9400", "0.0.0.0:9400" or "[::1]:9400"."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) <= _MOST_PORTS:
+        raise click.BadParameter(
+            f"{text!r} names no port. Write it like 9400, or 0.0.0.0:9400 for all machines that reach this one.",
+            param_hint="--metrics",
+        )
+    return host.strip("[]") or "127.0.0.1", int(port)

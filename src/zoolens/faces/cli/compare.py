@@ -13,7 +13,7 @@ from zoolens.base.present.text import clean
 from zoolens.base.verdicts import enforce
 from zoolens.faces.cli.options import json_option, wide_option
 from zoolens.faces.cli.stores import store_option
-from zoolens.findings.comparisons.wording import agreement_words, metric_words, uncompared_words
+from zoolens.findings.comparisons.wording import agreement_words, metric_words, silence_words, uncompared_words
 
 if TYPE_CHECKING:
     from zoolens.findings.comparisons.compare import AnswerComparison, Report
@@ -100,6 +100,7 @@ def print_report(report: Report, shown: int) -> None:
         _print_contested(console, change, shown)
     _print_environment(console, report)
     _print_shares(console, report)
+    _print_repeated(console, report)
     if report.cause:
         console.print(f"\n[bold]Likely cause:[/] {plain(report.cause)}")
     if report.parts_by_stack:
@@ -144,6 +145,8 @@ def _print_vectors(console: Any, change: VectorChange) -> None:
         agreement_words(change),
         f"bit-equal outputs: {100 * change.identical_outputs:.1f} %",
     ]
+    if silence := silence_words(change.silent, change.n):
+        facts.append(silence)
     if change.median_distance is not None:
         facts.append(f"relative distance {change.median_distance:.2g} (median), {change.max_distance:.2g} (largest)")
     if change.cosine is not None:
@@ -224,6 +227,15 @@ def _print_environment(console: Any, report: Report) -> None:
     for item in report.environment:
         a, b = (clean(side, _LONGEST) for side in (item.a, item.b))
         console.print(f"  {'!' if item.telling else ' '} {plain(f'{item.what}: {a} → {b}')}")
+
+
+def _print_repeated(console: Any, report: Report) -> None:
+    from zoolens.findings.comparisons.pooled_runs import repeated_words
+
+    if report.repeated:
+        console.print("\n[bold]Repeated runs[/]")
+    for repeated in report.repeated:
+        console.print(f"  {plain(repeated_words(repeated))}")
 
 
 def _print_shares(console: Any, report: Report) -> None:

@@ -105,7 +105,7 @@ def _print_trials(diagnosis: Diagnosis, show_all: bool) -> None:
     print_table(table.columns, table.rows)
     hidden = hidden_words(diagnosis, table)
     if hidden:
-        click.echo(f"{hidden}; --all lists them.")
+        click.echo(f"{hidden}; --all lists all.")
 
 
 def _print_sensitivity(diagnosis: Diagnosis, console: Any) -> None:

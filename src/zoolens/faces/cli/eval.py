@@ -51,7 +51,7 @@ def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ..
 @click.option(
     "--precision", type=click.Choice(["default", "float32"]), default="default", help="Force float32 arithmetic."
 )
-@click.option("--mode", default="default", help="Runtime mode, such as eager or compiled (torch).")
+@click.option("--mode", default="default", help="Runtime mode, such as compiled (torch); fastest times all.")
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs; default: all.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs at random instead of taking the first.")
 @click.option("--accuracy/--no-accuracy", default=True, help="Run the model over the dataset.")
@@ -72,6 +72,12 @@ def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ..
     default=1,
     show_default=True,
     help="With --on: answer the dataset in this many slices at the same time.",
+)
+@click.option(
+    "--budget-time",
+    metavar="TIME",
+    default=None,
+    help="With --on: begin no job that is not expected to end within this time, such as 90s, 45min or 2h.",
 )
 @click.option("--isolate", is_flag=True, help="Run each model in a process of its own.")
 @click.option("--allow-code", is_flag=True, help="Run Python code that manifests carry (in a process of its own).")
@@ -100,6 +106,7 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
     from zoolens.findings.measure.jobs import RunOptions
     from zoolens.findings.measure.latency import LatencySettings
     from zoolens.findings.measure.plan import EvaluationPlan
+    from zoolens.inventory.fleet.budget import Budget, parse_duration
     from zoolens.inventory.runtimes.runtime import Options
 
     plan = EvaluationPlan(
@@ -122,6 +129,7 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
         latency=LatencySettings(max_seconds=chosen["latency_seconds"]),
         decode_threads=chosen["decode_threads"],
         shards=chosen["shards"],
+        budget=Budget(parse_duration(chosen["budget_time"])) if chosen["budget_time"] else None,
     )
     store = open_store(chosen["store"])
     outcomes = []
@@ -148,6 +156,20 @@ def _complain(outcomes: Sequence[Outcome], fail_on: Sequence[str]) -> None:
     failures = [outcome for outcome in outcomes if outcome.failed]
     if failures:
         raise ZoolensError(f"{len(failures)} of {len(outcomes)} evaluations failed or look wrong; see above.")
+    refuse_not_done(outcomes)
+
+
+def refuse_not_done(outcomes: Sequence[Outcome]) -> None:
+    """Raise an error that names what a budget had no room for."""
+    left = [outcome.title for outcome in outcomes if outcome.not_done]
+    if left:
+        from zoolens.base.phrases import first_few
+        from zoolens.base.verdicts import NotKnown
+
+        raise NotKnown(
+            f"{len(left)} of {len(outcomes)} evaluations were not done for want of budget: {first_few(left, 20)}.",
+            hint="The same command again does them.",
+        )
 
 
 def _line(outcome: Outcome) -> str:
@@ -160,6 +182,8 @@ def _line(outcome: Outcome) -> str:
         return f"[red]✗[/] {title}: {escape(_all(outcome.errors))}"
     if outcome.skipped:
         return f"[dim]– {title}: skipped, {escape(outcome.skipped)}[/]"
+    if outcome.not_done:
+        return f"[yellow]–[/] {title}: {escape(outcome.not_done)}"
     guesses = [guesses_in_words(outcome.guessed)] if outcome.guessed else []
     if outcome.warnings:
         return f"[yellow]![/] {title}: {escape(_all((*outcome.warnings, *outcome.notes, *guesses)))}"

@@ -70,6 +70,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Fleet": {
         "agent": "Offer this machine to whoever shares the store.",
         "agents": "List the machines that are offered, and what each does.",
+        "fleet": "Jobs on other machines, recurring plans, models × machines.",
     },
     "Set-up": {
         "machine": "Measure this machine's peak performance.",
@@ -135,7 +136,7 @@ def cli(ctx: click.Context, debug: bool, yes: bool) -> None:
 
 
 _GOING_ON: Final = frozenset({  # commands that file what they finish, piece by piece, and look for it first
-    "eval", "doctor", "pull", "trace run", "index build", "index add", "port train",
+    "eval", "doctor", "fleet run", "pull", "trace run", "index build", "index add", "port train",
     "crosstrain run", "crosstrain train", "crosstrain explain", "crosstrain import", "crosstrain submit",
 })  # fmt: skip
 

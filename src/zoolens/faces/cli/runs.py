@@ -40,6 +40,7 @@ _ONLY_TRIALS: Final = "Only trials of the doctor match: --all lists them."
 @click.option("--dataset", metavar="PATTERN", help="Only runs on datasets like this.")
 @click.option("--runtime", metavar="PATTERN", help="Only runs in runtimes like this.")
 @click.option("--all", "trials", is_flag=True, help="List also the trials of the doctor.")
+@click.option("--pool", is_flag=True, help="Join repeated runs of one kind of machine where they agree.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Number of runs, newest first.")
 @store_option(None)
 @json_option
@@ -51,6 +52,7 @@ def command(
     dataset: str | None,
     runtime: str | None,
     trials: bool,
+    pool: bool,
     limit: int,
     store: str | None,
     as_json: bool,
@@ -62,6 +64,9 @@ def command(
     from zoolens.base.store.store import RUNS_AT_ONCE, open_store
     from zoolens.findings.measure.class_order import judged_right
 
+    if pool:
+        _list_pooled(store, {"model": model, "dataset": dataset, "runtime": runtime}, limit, as_json=as_json)
+        return
     with open_store(store, must_exist=True) as opened:
         if not as_json and limit > RUNS_AT_ONCE:
             ids = opened.run_ids(model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit)
@@ -136,6 +141,19 @@ def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
         "main_metric": main_metric(run),
         **shown,
     }
+
+
+def _list_pooled(store: str | None, wanted: Mapping[str, str | None], limit: int, *, as_json: bool) -> None:
+    from zoolens.faces.cli.pooled_output import pooled_data, print_pooled
+    from zoolens.findings.comparisons.pooled_runs import pooled_runs
+
+    pooled = pooled_runs(store, **wanted, limit=limit)
+    if as_json:
+        echo_json(pooled_data(pooled))
+    elif pooled:
+        print_pooled(pooled)
+    else:
+        click.echo("No runs match." if any(wanted.values()) else "No runs yet: try `zoolens demo`.", err=True)
 
 
 def _print_many(opened: Store, ids: Sequence[str], *, purpose: bool) -> None:

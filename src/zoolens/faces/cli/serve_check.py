@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.present.terminal import echo_json
+from zoolens.base.present.terminal import echo_json, echo_prose
 
 if TYPE_CHECKING:
     from zoolens.faces.serving.services.service_ladder import ServiceLadder
@@ -56,6 +56,12 @@ def _print(built: Mapping[str, ServiceLadder], *, as_json: bool) -> None:
         if number:
             click.echo()
         print_ladder(name, ladder)
+    anew = {each.name for ladder in built.values() for each in ladder.all_candidates if each.opened}
+    if anew:
+        echo_prose(
+            f"Opened to look at them, since what was kept of them is of other files, another runtime or another "
+            f"machine, or there was nothing: {', '.join(sorted(anew))}. This is kept for the next start."
+        )
 
 
 def _freeze(built: Mapping[str, ServiceLadder], path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import click
 
@@ -30,7 +30,7 @@ def check(store: str | None, as_json: bool) -> None:
     def say(table: str, rows: int) -> None:
         click.echo(f"{table}: {rows:,} rows", err=True)
 
-    with open_store(store) as opened:
+    with open_store(store, must_exist=True) as opened:
         checked = check_store(opened, say)
         name = opened.name
     if as_json:
@@ -46,9 +46,27 @@ def check(store: str | None, as_json: bool) -> None:
 
 
 @command.command()
+@click.option(
+    "--jobs-older-than",
+    "days",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    metavar="DAYS",
+    help="Also remove records and logs of jobs on other machines that ended so long ago, and passes of plans, but for "
+    "the last of each.",
+)
 @store_option("reads")
+@click.option(
+    "--travelled-older-than",
+    "travelled",
+    type=click.FloatRange(0),
+    metavar="DAYS",
+    help="Also remove files of models and datasets that were put into $ZOOLENS_BULK so long ago, to travel to nodes. A "
+    "job that still needs one gets it again.",
+)
 @json_option
-def clean(store: str | None, as_json: bool) -> None:
+def clean(days: float, store: str | None, travelled: float | None, as_json: bool) -> None:
     """Remove files of bulk facts that a killed process left behind an hour ago or earlier. No fact refers to them.
 
     Files of runs that the store does not have are left. Exit code 1 where a file cannot be removed.
@@ -56,17 +74,29 @@ def clean(store: str | None, as_json: bool) -> None:
     In a folder this is also done when an evaluation begins; in an object store only here: listing it costs requests.
     """
     from zoolens.base.present.terminal import echo_json
+    from zoolens.base.store.jobs import forget_jobs
+    from zoolens.base.store.passes import forget_passes
+    from zoolens.base.store.shared_files import sweep_travelled
     from zoolens.base.store.store import open_store
 
-    with open_store(store) as opened:
+    gone = ((), ()) if travelled is None else sweep_travelled(travelled * 86_400)
+    with open_store(store, must_exist=True) as opened:
         swept = opened.sweep()
+        forgotten, old_passes = forget_jobs(opened, days * 86_400), forget_passes(opened, days * 86_400)
         place = opened.bulk.place.name
+    swept = replace(swept, removed=(*swept.removed, *gone[0]), stuck=(*swept.stuck, *gone[1]))
     if as_json:
-        echo_json({"bulk": place, **asdict(swept)})
+        echo_json({"bulk": place, **asdict(swept), "jobs": forgotten, "passes": old_passes})
     else:
         for address in swept.removed:
             click.echo(address)
-        echo_prose(f"{place}: {len(swept.removed):,} files removed.")
+        echo_prose(f"{place}: {len(swept.removed) - len(gone[0]):,} files removed.")
+        if forgotten:
+            echo_prose(f"{forgotten:,} records of jobs removed.")
+        if old_passes:
+            echo_prose(f"{old_passes:,} passes of plans removed.")
+        if travelled is not None:
+            echo_prose(f"{len(gone[0]):,} files of models and datasets removed that had travelled.")
         if swept.unknown:
             echo_prose(
                 f"{len(swept.unknown):,} files of runs that this store does not have were left, such as "
@@ -79,6 +109,29 @@ def clean(store: str | None, as_json: bool) -> None:
             err=True,
         )
         sys.exit(1)
+
+
+@command.command()
+@store_option("reads")
+@click.option("--force", is_flag=True, help="Also where files are missing: they count as lost from then on.")
+def moved(store: str | None, force: bool) -> None:
+    """Record that the bulk facts of a PostgreSQL store lie in $ZOOLENS_BULK, after you moved them there.
+
+    Every file that the store names is looked for first. `zoolens store copy` with --to-bulk moves them and records it.
+    """
+    from zoolens.base.store.bulk_record import missing_files
+    from zoolens.base.store.store import open_store
+
+    with open_store(store, must_exist=True) as opened:
+        place = opened.bulk.place
+        missing = missing_files(opened, place)
+        if missing and not force:
+            raise ZoolensError(
+                f"{len(missing):,} files of the store are not in {place.name}, such as {missing[0]}.",
+                hint="Move them first, or set ZOOLENS_BULK to where they are.",
+            )
+        opened.record_place()
+        echo_prose(f"{opened.name} keeps its bulk facts in {place.name}.")
 
 
 @command.command()
@@ -101,7 +154,11 @@ def copy(source: str, target: str, from_bulk: str | None, to_bulk: str | None, a
 
     if path := missing_file(source):
         raise ZoolensError(f"There is no store at {path}.", hint="SOURCE comes first, TARGET second.")
-    with open_store(source, bulk=from_bulk) as opened, open_store(target, bulk=to_bulk) as other, Bars() as bars:
+    with (
+        open_store(source, bulk=from_bulk, must_exist=True) as opened,
+        open_store(target, bulk=to_bulk) as other,
+        Bars() as bars,
+    ):
         copied = copy_store(opened, other, progress=bars)
         name = other.name
     if as_json:

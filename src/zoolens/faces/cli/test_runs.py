@@ -83,6 +83,22 @@ def test_the_list_as_json(run):
     assert oldest["top1"] is None
 
 
+def test_repeated_runs_are_pooled(path):
+    with open_store(path) as store:
+        for place, value in enumerate((0.010, 0.0101, 0.0145)):
+            run = begin(store, attempt=place)
+            about = {"machine": {"name": f"m{place}", "host": str(place)}}
+            time = Observation("latency_p50", value, "batch=1", "s", value * 0.99, value * 1.01, details=about)
+            store.finish_stage(run.id, "latency:batch=1", [time])
+    text = CliRunner().invoke(command, ["--pool"]).output
+    assert "not pooled" in text
+    assert "machine m2 is 1.4 × slower than 2 others of its kind" in text
+    (found,) = json.loads(CliRunner().invoke(command, ["--pool", "--json"]).output)
+    assert found["times"][0]["agrees"] is False
+    assert found["times"][0]["pooled"] is None
+    assert len(found["times"][0]["each"]) == 3
+
+
 def test_an_empty_store(path):
     open_store(path).close()
     assert invoke() == ""

@@ -42,3 +42,18 @@ def test_what_cannot_be_removed_is_a_failure(path, monkeypatch):
     assert result.exit_code == 1
     assert "0 files removed." in result.output
     assert "1 files could not be removed" in result.stderr
+
+
+def test_files_that_travelled_are_removed_when_asked_for(path, tmp_path, monkeypatch):
+    monkeypatch.delenv("ZOOLENS_BULK", raising=False)
+    assert "Set ZOOLENS_BULK." in str(clean(path, "--travelled-older-than", "30").exception)
+    monkeypatch.setenv("ZOOLENS_BULK", str(tmp_path / "share"))
+    old, young = (tmp_path / "share" / "travelled" / "ab" / name for name in ("old", "young"))
+    for file in (old, young):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"")
+    os.utime(old, (0, 0))
+    result = clean(path, "--travelled-older-than", "30")
+    assert result.exit_code == 0
+    assert "1 files of models and datasets removed that had travelled." in result.output
+    assert (old.exists(), young.exists()) == (False, True)

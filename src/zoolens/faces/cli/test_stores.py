@@ -16,7 +16,8 @@ from zoolens.training.crosstrain import crosstrain_api as crosstrain
 READ = (
     ("query", "CORR big"), ("runs",), ("runs", "show", "last"), ("compare", "last~1", "last"), ("compare", "a", "b"),
     ("equiv", "a", "b"), ("equiv", "a", "b", "c", "--data", "demo"), ("disagree", "a"), ("reproduce", "last"),
-    ("export",), ("env", "export", "last"), ("store", "check"), ("store", "clean"), ("agents",),
+    ("export",), ("env", "export", "last"), ("store", "check"), ("store", "clean"), ("agents",), ("fleet", "jobs"),
+    ("fleet", "grid"), ("store", "moved"), ("fleet", "log", "a"), ("fleet", "cancel", "a"),
     ("index", "build"), ("index", "show"),
     ("index", "remove", "a"), ("index", "add", "a"), ("index", "estimate"), ("index", "rebuild"), ("index", "verify"),
     ("crosstrain", "list"), ("crosstrain", "show", "study"), ("crosstrain", "remove", "study"),
@@ -31,6 +32,7 @@ KEEP = (
 )  # fmt: skip
 MAKE = {
     "agent",
+    "fleet run",
     "eval",
     "demo",
     "doctor",

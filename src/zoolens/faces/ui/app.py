@@ -33,6 +33,7 @@ from zoolens.faces.ui.openapi import document
 from zoolens.faces.ui.resources import endpoints
 from zoolens.faces.ui.security import COOKIE, HEADERS, TOKEN_PARAMETER, check_request, is_token
 from zoolens.faces.ui.settings import Settings
+from zoolens.inventory.fleet.fleet_metrics import CONTENT_TYPE, metrics_text
 
 log = logging.getLogger("zoolens.ui")
 
@@ -48,7 +49,7 @@ def create_app(context: Context) -> Starlette:
         for resource in endpoints().values()
         for endpoint in resource
     ]
-    routes.append(Route(f"{PREFIX}/openapi.json", _description))
+    routes += [Route(f"{PREFIX}/openapi.json", _description), Route("/metrics", _metrics(context))]
     routes += [Route("/", _asset), Route("/{name}", _asset)]
     return Starlette(
         routes=routes,
@@ -266,6 +267,19 @@ def _error(error: ZoolensError) -> Response:
 
 async def _description(_: Request) -> Response:
     return Response(json.dumps(document()), media_type="application/json")
+
+
+def _metrics(context: Context) -> Callable[[Request], Awaitable[Response]]:
+    """Figures of the fleet for Prometheus."""
+
+    async def answer(_: Request) -> Response:
+        try:
+            text = await run_in_threadpool(metrics_text, context.store)
+        except ZoolensError as error:
+            return _error(error)
+        return Response(text, media_type=CONTENT_TYPE)
+
+    return answer
 
 
 async def _asset(request: Request) -> Response:

@@ -189,15 +189,15 @@ class LiveModels:
             raw, seconds = self._predicted(opened, {opened.session.inputs[0].name: batch})
             output = opened.output
             about = (opened.ref, opened.runtime, output.task.name)
-            if output.scores is not None:
-                scores = _finite(output.scores(output.inputs_first(raw))[0], "image")
+            values = output.values(raw, opened.prepare.memo(pixels) if output.task.located else None)
+            if not output.has_parts:
+                scores = _finite(values[0], "image")
                 if output.task.discrete:
                     return LiveAnswer(*about, _best(output, scores, most), "", None, "", seconds, is_new)
-                words = output.task.show(output.kept(scores[np.newaxis]), 0)
+                words = output.task.show(output.kept(values), 0)
                 return LiveAnswer(*about, (), words, None, "", seconds, is_new)
-            answers = output.answers(raw, opened.prepare.memo(pixels) if output.task.located else None)
             digest = hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes())
-            said = self._told_of(opened, answers, digest.hexdigest())
+            said = self._told_of(opened, output.kept(values), digest.hexdigest())
             return LiveAnswer(*about, (), *said, seconds, is_new)
 
     def answer_texts(self, model: str, runtime: str | None, texts: Sequence[str], most: int) -> LiveTexts:
@@ -232,13 +232,15 @@ class LiveModels:
         facts = prepare.facts_of(records)
         pieces = tuple(prepare.tokenizer.show(sample)) if isinstance(sample, str) else ()
         about = (facts.tokens, bool(facts.cut), facts.unknown, pieces)
-        if output.scores is None:
-            words, drawing, key = self._told_of(opened, output.answers(raw, memo), repr(sample))
+        if output.has_parts:
+            answers = output.kept(output.values(raw, memo))
+            words, drawing, key = self._told_of(opened, answers, repr(sample))
             split = sample.parts if isinstance(sample, Words) else ()
             return TextAnswer(*about, words=words, drawing=drawing, key=key, split=split), seconds
-        pooling, name = opened.manifest.outputs[0].pooling, output.tensor.name
-        pooled = prepare.pooled(output.inputs_first(raw), records, pooling, name)
-        values = _finite(output.scores(pooled)[0], "text")
+        reading, answered = output.reading, output.reading.rows(raw, 1)
+        assert not isinstance(answered, Mapping)  # it has no parts
+        pooled = prepare.pooled(answered, records, reading.pooling, reading.tensor.name)
+        values = _finite(reading.read(pooled)[0], "text")
         if output.task.discrete:
             return TextAnswer(*about, classes=_best(output, values, most)), seconds
         return TextAnswer(*about, vector=values), seconds

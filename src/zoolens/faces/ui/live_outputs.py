@@ -6,19 +6,20 @@ class has the same colour on every card.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.errors import ModelError, ZoolensError
+from zoolens.base.errors import ZoolensError
+from zoolens.findings.measure.judged_output import JudgedOutput, read_by_parts
 from zoolens.inventory.catalog.sessions import Placement
 from zoolens.inventory.preprocess.classes import plain_name
 from zoolens.inventory.preprocess.outputs import build_scores, labels_of
-from zoolens.inventory.runtimes.runtime import Session, TensorSpec, shape_text
-from zoolens.inventory.tasks.output_setup import OutputSetup, Reader, named_tensor, tensors_by_role
+from zoolens.inventory.runtimes.runtime import Session
+from zoolens.inventory.tasks.output_setup import OutputSetup, named_tensor, tensors_by_role
 from zoolens.inventory.tasks.task import Answers, Task, task_named
 
 Array = NDArray[Any]
@@ -50,38 +51,26 @@ class SharedClasses:
 class LiveOutput:
     """The main output of an open model."""
 
-    task: Task
-    tensors: Mapping[str, TensorSpec]  # by role; a task without roles has one
+    reading: JudgedOutput
     labels: Sequence[str] | None  # names of the classes of an answer
-    numbers: frozenset[int] | None  # of its classes among those that all models share; None: they have their own
-    batch_axis: int
-    read: Reader | None  # of a task with roles
-    scores: Callable[[Array], NDArray[np.float32]] | None  # of every other task
+    numbers: frozenset[int] | None = None  # of its classes among those that all models share; None: they have their own
 
     @property
-    def tensor(self) -> TensorSpec:
-        return next(iter(self.tensors.values()))
+    def task(self) -> Task:
+        return task_named(self.reading.task)
 
-    def answers(self, raw: Mapping[str, Array], memo: Any) -> Answers:
-        """What a task with roles keeps of the answer to one input."""
-        assert self.read is not None
-        return self.kept(self.read({role: self.inputs_first(raw, role) for role in self.tensors}, [memo]))
+    @property
+    def has_parts(self) -> bool:
+        """Whether it is read by role into what its task keeps; otherwise into scores or plain numbers."""
+        return self.reading.read_parts is not None
 
-    def inputs_first(self, raw: Mapping[str, Array], role: str = "") -> Array:
-        """The answer of a tensor to the only input, with inputs along its first axis."""
-        tensor = self.tensors[role]
-        answer = raw[tensor.name]
-        moved = np.moveaxis(answer, self.batch_axis, 0) if answer.ndim > self.batch_axis else answer
-        if moved.ndim == 0 or len(moved) != 1:
-            raise ModelError(
-                f"The output {tensor.name} has shape {shape_text(answer.shape)}, which is no answer to one input.",
-                hint="Choose another model.",
-            )
-        return moved
+    def values(self, answered: Mapping[str, Array], memo: Any = None) -> Any:
+        """What the answer to the only input says."""
+        return self.reading.answers(self.reading.rows(answered, 1), [memo])
 
     def kept(self, values: Any) -> Answers:
         """What the task keeps of values that were read."""
-        return Answers(self.tensor.name, self.task.name, self.task.keep(values, None))
+        return Answers(self.reading.tensor.name, self.task.name, self.task.keep(values, None))
 
 
 def live_output(placement: Placement, session: Session, classes: SharedClasses) -> LiveOutput:
@@ -93,7 +82,7 @@ def live_output(placement: Placement, session: Session, classes: SharedClasses) 
     if not task.roles:
         named = named_tensor(session.outputs, output.name, "output", 0)
         scores = build_scores(own, named, discrete=task.discrete)
-        return LiveOutput(task, {"": named}, labels, None, own.batch_axis, read=None, scores=scores)
+        return LiveOutput(JudgedOutput(named, task.name, scores, own.pooling, batch_axis=own.batch_axis), labels)
     tensors = tensors_by_role(own, task.roles, session.outputs, 0)
     # Where an answer lies in an image, two models may mean the same place and the same class by another number.
     located = task.located and placement.manifest.inputs[0].modality == "image"
@@ -101,7 +90,7 @@ def live_output(placement: Placement, session: Session, classes: SharedClasses) 
     setup = OutputSetup(own, placement.manifest.inputs, tensors, placement.entry.folder, translation=numbers)
     names = labels if numbers is None else classes.names
     known = None if numbers is None else frozenset(numbers.tolist())
-    return LiveOutput(task, tensors, names, known, own.batch_axis, read=task.reader(setup), scores=None)
+    return LiveOutput(read_by_parts(setup), names, known)
 
 
 @dataclass(frozen=True)

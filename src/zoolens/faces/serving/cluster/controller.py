@@ -28,7 +28,7 @@ from zoolens.faces.serving.cluster.reports import (
     merged_statistics,
 )
 from zoolens.faces.serving.services.events import Entry, EventLog
-from zoolens.faces.serving.services.hosting import HostSettings
+from zoolens.faces.serving.services.hosting import HostSettings, ladder_builders
 from zoolens.faces.serving.services.ladder_query import LadderBuilder
 from zoolens.faces.serving.services.ladder_refresh import StoreWatch, rebuild_ladder, refresh_ladders
 from zoolens.faces.serving.services.ladder_words import announce
@@ -142,10 +142,7 @@ class Controller:
         loop, plan = asyncio.get_running_loop(), self._plan
         store = await loop.run_in_executor(self._thread, open_store, plan.store)
         self._stack.push_async_callback(in_thread, self._thread, store.close)
-        self._builders = {
-            name: LadderBuilder(name, service, store, latency=self._settings.latency)
-            for name, service in plan.services.items()
-        }
+        self._builders = ladder_builders(plan.services, store, None, self._settings.latency)
         for name, builder in self._builders.items():
             built = await loop.run_in_executor(self._thread, builder.build)
             announce(name, built)

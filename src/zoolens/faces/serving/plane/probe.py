@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,8 @@ _MOST_BYTES: Final = 1 << 28  # of the inputs of a batch that is tried; larger o
 _SCALES: Final = (1.0, 8.0, 0.125, 2.0)
 _EXTENTS: Final = (32, 8, 224, 1)  # tried for free dimensions
 _HIGHEST: Final = (100, 2)  # tried as the bound of integers: ids of words, then masks and kinds
+_TIMED_CALLS: Final = 5
+_TIMED_SECONDS: Final = 0.01  # after which no further call is timed
 _TOLERANCE: Final = {"float16": 2e-2, "bfloat16": 2e-2}  # relative to the largest value
 _ROUNDING: Final = 1e-3
 
@@ -91,9 +94,7 @@ def _trial(session: Session) -> tuple[tuple[Callable[[int], Tensors], float] | N
             # NaN differs from itself: such inputs would refute every batch.
             if not all(_finite(array) for array in answers.values()):
                 continue
-            started = time.perf_counter()
-            session.predict(first)
-            return (make_row, time.perf_counter() - started), ""
+            return (make_row, _timed(session, first)[1]), ""
         except ZoolensError as error:
             _pass_on_death(error)
             problem = str(error)
@@ -156,10 +157,21 @@ class _Trial:
         return _contradiction(self._session.outputs, alone, again, answers, size)
 
     def _timed(self, feeds: Tensors, rows: int) -> Tensors:
-        started = time.perf_counter()
-        answers = self._session.predict(feeds)
-        self._seconds[rows] = time.perf_counter() - started
+        answers, self._seconds[rows] = _timed(self._session, feeds)
         return answers
+
+
+def _timed(session: Session, feeds: Tensors) -> tuple[Tensors, float]:
+    """The answers, and the seconds of the fastest call of a few: others may have had the core in the first one."""
+    fastest, ends = inf, time.perf_counter() + _TIMED_SECONDS
+    for _ in range(_TIMED_CALLS):
+        started = time.perf_counter()
+        answers = session.predict(feeds)
+        ended = time.perf_counter()
+        fastest = min(fastest, ended - started)
+        if ended > ends:
+            break
+    return answers, fastest
 
 
 def _looked_at(size: int) -> list[int]:

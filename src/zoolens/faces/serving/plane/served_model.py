@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Final
 
 from zoolens.base.errors import AssetError, ModelError, ZoolensError
 from zoolens.faces.serving.plane.classification import Labels, raw_labels
@@ -20,7 +21,10 @@ from zoolens.inventory.manifests.locations import model_fingerprint
 from zoolens.inventory.preprocess.outputs import labels_of
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.isolation.packed import STRING
+from zoolens.inventory.runtimes.runtime import Yielding
 from zoolens.inventory.zoos.zoo import Entry
+
+_SHORT_CALL: Final = 2e-3  # seconds of a call with one row, and what passes between the processes
 
 Stamps = tuple[tuple[str, int, int], ...]
 
@@ -47,6 +51,7 @@ class Opened:
     verdict: BatchingVerdict
     labels: dict[str, Labels]
     stamps: Stamps
+    yielding: Yielding
 
     @property
     def entry(self) -> Entry:
@@ -75,6 +80,7 @@ class OpenModel:
         )
         self._changed = changed
         self._placement, self.stamps = opened.placement, opened.stamps
+        self._yielding = opened.yielding
         self.instances = [
             Instance(self.title, self._reopen, key.call_limit, executor, self._instance_changed)
             for _ in opened.sessions
@@ -138,7 +144,7 @@ class OpenModel:
         if stamps != self.stamps:
             _check_content(self._placement, self.key.spec)
             self.stamps = stamps
-        return self._placement.open_isolated(yielding=True)
+        return self._placement.open_isolated(self._yielding)
 
     def _instance_changed(self, _: Instance) -> None:
         self._changed()
@@ -159,14 +165,18 @@ def open_model(key: ModelKey) -> Opened:
     stamps = _stamps(placement)
     sessions: list[IsolatedSession] = []
     try:
-        sessions.append(placement.open_isolated(yielding=True))
+        sessions.append(placement.open_isolated(Yielding.AFTER_CALLS))
         _check_inputs(sessions[0], placement)
         verdict = probe(sessions[0], key.batching, key.max_batch, placement.runtime.can("dynamic_batch"))
+        yielding = _yielding(placement, verdict)
         if verdict.spoilt:
             sessions.pop().close()
+        elif yielding is Yielding.ALWAYS:
+            sessions[0].open_again(yielding)
         tried = len(sessions)
-        sessions += [placement.open_isolated(yielding=True) for _ in range(key.instances - tried)]
-        for session in sessions[tried:]:
+        more = range(key.instances - tried)
+        sessions += [placement.open_isolated(yielding) for _ in more]
+        for session in sessions if yielding is Yielding.ALWAYS else sessions[tried:]:
             probe(session, "off", 1)  # warms it up
     except BaseException:
         for session in sessions:
@@ -174,7 +184,14 @@ def open_model(key: ModelKey) -> Opened:
         raise
     if not verdict.batched:
         log.info("requests to %s are not batched: %s", placement.entry.full_ref, verdict.reason)
-    return Opened(placement, tuple(sessions), verdict, labels, stamps)
+    return Opened(placement, tuple(sessions), verdict, labels, stamps, yielding)
+
+
+def _yielding(placement: Placement, verdict: BatchingVerdict) -> Yielding:
+    """When the threads of this model sleep: always, where its calls are short."""
+    spins = placement.runtime.spins and placement.options.threads != 1
+    short = verdict.seconds.get(1, _SHORT_CALL) < _SHORT_CALL
+    return Yielding.ALWAYS if spins and short else Yielding.AFTER_CALLS
 
 
 def _check_content(placement: Placement, spec: ModelSpec) -> None:

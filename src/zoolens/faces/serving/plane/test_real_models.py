@@ -10,9 +10,12 @@ import pytest
 from zoolens.base.protocol.errors import ServingError
 from zoolens.base.protocol.messages import InferRequest
 from zoolens.conftest import ASSETS
+from zoolens.faces.serving.plane import served_model
 from zoolens.faces.serving.plane.data_plane import open_plane
 from zoolens.faces.serving.plane.plane_settings import ModelSpec
+from zoolens.faces.serving.plane.served_model import ModelKey, open_model
 from zoolens.inventory import catalog
+from zoolens.inventory.runtimes.runtime import Yielding
 
 pytest.importorskip("onnxruntime")
 MINILM = ASSETS / "tasks/embeddings/models/all-MiniLM-L6-v2_int8.onnx"
@@ -33,6 +36,19 @@ def test_a_demo_model_answers_many_at_a_time_as_it_does_alone():
     with catalog.open_session("demo:mlp-small", runtime="onnxruntime") as session:
         expected = next(iter(session.predict({spec.name: images.reshape(-1, *spec.shape[1:])}).values()))
     np.testing.assert_allclose(answers, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("short_call", "yielding"), [(10.0, Yielding.ALWAYS), (0.0, Yielding.AFTER_CALLS)])
+def test_threads_of_a_model_with_short_calls_sleep(monkeypatch, short_call, yielding):
+    """They spun within calls of 0.06 ms, and waited for each other until the scheduler's next tick."""
+    monkeypatch.setattr(served_model, "_SHORT_CALL", short_call)
+    opened = open_model(ModelKey(ModelSpec("demo:mlp-small", "onnxruntime"), instances=2))
+    try:
+        assert opened.yielding is yielding
+        assert [session.yielding for session in opened.sessions] == [yielding, yielding]
+    finally:
+        for session in opened.sessions:
+            session.close()
 
 
 @pytest.mark.slow

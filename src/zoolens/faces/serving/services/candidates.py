@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.progress import Progress
 from zoolens.base.store.records import Run
+from zoolens.faces.serving.services.looked_at import LookedAt
 from zoolens.faces.serving.services.output_conversion import ScoreColumns, class_identities
 from zoolens.faces.serving.services.sample_decoding import MODALITY, made_up_sample, sample_decoder
 from zoolens.findings.measure.class_order import data_classes, matched_by_name, stored_translation
@@ -55,6 +56,7 @@ class Candidate:
     columns: ScoreColumns | None = None
     reading: MeasuredReading | None = None
     example: Example = field(default=Example(), compare=False)
+    opened: bool = field(default=True, compare=False)  # it had to be, as nothing that holds was kept of it
 
     @property
     def environment(self) -> str:
@@ -112,11 +114,13 @@ def examine(run: Run, progress: Progress) -> Candidate:
         raise ZoolensError(f"it takes {len(taking)} inputs, and services take one.")
     if manifest.outputs[0].batch_axis and answers_classes(task_named(manifest.task)):
         raise ZoolensError("its answers have inputs along another axis than the first, which services do not read.")
-    with job.open_isolated() as session:
+    with LookedAt(job) as session:
         plain = len(session.inputs) == 1 and taking[0].modality in ("image", "array")
         if plain and answers_classes(task_named(manifest.task)):
-            return _examined_classifier(name, job, run, session)
-        return _examined_by_reading(name, job, run, session)
+            candidate = _examined_classifier(name, job, run, session)
+        else:
+            candidate = _examined_by_reading(name, job, run, session)
+        return replace(candidate, opened=session.opened)
 
 
 def _examined_classifier(name: str, job: Job, run: Run, session: Session) -> Candidate:

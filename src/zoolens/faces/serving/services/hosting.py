@@ -27,6 +27,7 @@ from zoolens.faces.serving.services.ladder_query import LadderBuilder
 from zoolens.faces.serving.services.ladder_refresh import StoreWatch, rebuild_ladder, refresh_ladders
 from zoolens.faces.serving.services.ladder_words import announce
 from zoolens.faces.serving.services.memory_limit import follow_memory_limit, read_memory_limit
+from zoolens.faces.serving.services.rung_maker import Examined
 from zoolens.faces.serving.services.service_ladder import ServiceLadder
 from zoolens.findings.measure.latency import LatencySettings
 
@@ -67,15 +68,22 @@ def build_ladders(
 
     _check_memory_limits(services)
     with borrowed_store(store) as opened:
-        built = {
-            name: LadderBuilder(
-                name, service, opened, progress or Silent(), latency=latency or LatencySettings()
-            ).build()
-            for name, service in services.items()
-        }
+        builders = ladder_builders(services, opened, progress, latency or LatencySettings())
+        built = {name: builder.build() for name, builder in builders.items()}
     for ladder in built.values():
         ladder.new_policy().close()
     return built
+
+
+def ladder_builders(
+    services: Mapping[str, Service], store: Store, progress: Progress | None, latency: LatencySettings
+) -> dict[str, LadderBuilder]:
+    """A builder for each service. They share the models that they have looked at, and are used in one thread."""
+    examined: Examined = {}
+    return {
+        name: LadderBuilder(name, service, store, progress or Silent(), latency=latency, examined=examined)
+        for name, service in services.items()
+    }
 
 
 def _check_memory_limits(services: Mapping[str, Service]) -> None:
@@ -106,10 +114,7 @@ async def host_services(
         stack.callback(thread.shutdown)
         opened = await loop.run_in_executor(thread, open_store, store)
         stack.push_async_callback(in_thread, thread, opened.close)
-        builders = {
-            name: LadderBuilder(name, service, opened, progress or Silent(), latency=chosen.latency)
-            for name, service in defined.items()
-        }
+        builders = ladder_builders(defined, opened, progress, chosen.latency)
         ladders, failed = await _built(builders, thread)
         if failed and (strict or not (ladders or plane.endpoints)):
             raise next(iter(failed.values()))

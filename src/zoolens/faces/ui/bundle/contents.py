@@ -181,4 +181,4 @@ def _pairs(runs: Sequence[Run], named: Sequence[Pair]) -> tuple[tuple[Pair, ...]
 
 def _unique(runs: Iterable[Run]) -> list[Run]:
     by_id = {run.id: run for run in runs}
-    return sorted(by_id.values(), key=lambda run: (run.created, run.id), reverse=True)
+    return sorted(by_id.values(), key=lambda run: run.number, reverse=True)

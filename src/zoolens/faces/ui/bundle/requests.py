@@ -43,6 +43,7 @@ MOST_REDRAWN: Final = 200  # runs that can be chosen from by other figures than 
 LEFT_OUT: Final = {  # first parts of paths, or whole ones -> why no bundle has them
     "choose/completions": "queries are typed where there is a server",
     "jobs": "jobs need a server",
+    "fleet": "machines and jobs change while they are looked at; `fleet grid --json` has the table",
     "services": "what runs now needs a server",
     "live": "models need a server",
     "comparison/finding": "it is about a job",

@@ -29,6 +29,8 @@ RESOURCES: Final = (
     "studies",
     "jobs",
     "services",
+    "fleet",
+    "fleet_grid",
     "live",
 )  # fmt: skip
 

@@ -27,7 +27,7 @@ from zoolens.findings.comparisons.report_page import (
     unchecked_sides,
     verdict,
 )
-from zoolens.findings.comparisons.wording import agreement_words, metric_words, uncompared_words
+from zoolens.findings.comparisons.wording import agreement_words, metric_words, silence_words, uncompared_words
 
 _LONGEST: Final = 200  # letters of a run's name
 _MOST_CLASSES: Final = 50
@@ -219,6 +219,8 @@ def _notes(report: Report) -> Iterator[str]:
             largest = f"{change.max_distance:.2g} at most"
             distance = f"; the relative distance is {change.median_distance:.2g} (median) and {largest}"
         yield (f"Output {change.output} ({change.task}): {agreement_words(change)} of {change.n:,} inputs{distance}.")
+        if silence := silence_words(change.silent, change.n):
+            yield f"{silence.capitalize()}, which counts as agreement."
         if change.score_a is not None and change.score_b is not None and change.difference is not None:
             low, high = change.difference
             yield (
