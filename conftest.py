@@ -1,9 +1,11 @@
 """Property tests draw the same examples every time, so that a passing change passes again;
-`pytest --hypothesis-profile search` draws new ones.
+`pytest --hypothesis-profile search` draws new ones. They draw none of the constants in our modules: only modules that
+were imported before count, so that examples would depend on the tests that ran before, and each process would parse all
+of our sources first (6 s of CPU in a new checkout).
 
 The slowest files come first, then all others of tests/, most of which start commands and take seconds each, and unit
 tests last, so that the processes of `make test` end at the same time. Folders whose tests share training processes, a
-browser or what frameworks do the first time are one piece of work of one of them.
+browser, a server, a measured store or what frameworks do the first time are one piece of work of one of them.
 
 JAX keeps what it compiled for all processes of a run: most tests train the same few networks. It compiles them without
 most optimisations, since each is used for a few steps only.
@@ -14,8 +16,9 @@ processes share two cores its waiting takes CPU from the other (a file of Gaussi
 Threads of OpenMP, which torch has, sleep while they wait for each other: by default they ask again and again, which
 takes CPU from whatever else runs on the same cores.
 
-Python looks for cycles less often: what frameworks and thousands of collected tests make lives to the end, and to
-search it at every 700 objects took a twentieth of the time of the tests that run in these processes.
+Python looks for cycles less often, and for none while tests are collected: what frameworks and thousands of collected
+tests make lives to the end, and to search it at every 700 objects took a twentieth of the time of the tests that run in
+these processes.
 
 Temporary files lie in memory where there is room for them: every commit to a store waits until the disk has it, and for
 two processes this adds up to minutes. TMPDIR, if set, says where they lie instead.
@@ -33,6 +36,7 @@ from pathlib import Path
 import psutil
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from zoolens.base.engine.sandbox import trusting
 
@@ -61,6 +65,8 @@ SLOWEST = (
     "tests/ui/",
     "src/zoolens/training/port/",
     "src/zoolens/training/pairs/",
+    "src/zoolens/faces/serving/services/",
+    "src/zoolens/faces/serving/transports/",
     "tests/test_docs_python.py",  # not beside test_readme.py: one would wait until the demo has run for the other
 )
 TOGETHER = tuple(name for name in SLOWEST if name.endswith("/"))
@@ -89,6 +95,9 @@ def folder_in_memory():
 
 
 def pytest_configure(config):
+    if config.getoption("--hypothesis-profile", None) is None:
+        # hypothesis has no setting for this: its own set of constants of modules stays as empty as it is made
+        providers._get_local_constants = lambda: providers._local_constants
     if "PYTEST_XDIST_WORKER" in os.environ:  # it inherits the variables of the process that started it
         return
     if "TMPDIR" not in os.environ and (folder := folder_in_memory()):
@@ -103,6 +112,15 @@ def pytest_configure(config):
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items):

@@ -22,7 +22,7 @@ from zoolens.base.engine.executors.current_executor import running_on
 from zoolens.base.engine.executors.executor import TITLE
 from zoolens.base.engine.executors.local import Local
 from zoolens.base.engine.machine import gpu_names
-from zoolens.base.errors import AssetError, ConstraintError, ModelError, UnknownName, ZoolensError
+from zoolens.base.errors import AssetError, ConstraintError, Lost, ModelError, UnknownName, ZoolensError
 from zoolens.base.progress import Silent
 from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
 from zoolens.base.store.store import open_store
@@ -41,6 +41,8 @@ from zoolens.findings.tracing import trace_jobs
 from zoolens.findings.tracing.recorder import recording
 from zoolens.findings.tracing.trace_plan import TracePlan
 from zoolens.inventory import catalog
+from zoolens.inventory.fleet import arrival
+from zoolens.inventory.fleet.travel import Travel
 from zoolens.training.crosstrain.training import fanout as training_fanout
 from zoolens.training.crosstrain.training.job import Job
 from zoolens.training.crosstrain.training.node import train_here
@@ -76,7 +78,7 @@ def facts(store):
             for one in several
             if not any(word in one.metric for word in TIMED)
         }
-        resolved = {name: value for name, value in run.resolved.items() if name not in ("evaluated",)}
+        resolved = {name: value for name, value in run.resolved.items() if name not in ("evaluated", "evaluated_order")}
         predictions = store.table(run.id, "predictions").to_pylist() if "predictions" in store.kinds(run.id) else None
         found[run.id] = (run.ref, run.key, dict(run.stages), observations, resolved, predictions)
     return found
@@ -351,13 +353,14 @@ def test_what_cannot_be_traced_elsewhere_is_said_as_it_is_here(tmp_path):
     assert said[:2] == said[2:]
 
 
-def test_a_model_that_a_node_lacks_does_not_end_the_traces_of_others(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", [AssetError, Lost, ConstraintError])  # lacks a file, is gone, has another version
+def test_a_node_that_fails_one_model_does_not_end_the_traces_of_others(tmp_path, monkeypatch, kind):
     titles, asked = [], []
 
-    def reachable(paths):
+    def reachable(paths, hint):
         asked.append(paths)
         if len(asked) == 1:
-            raise AssetError("The node has no /models/first.")
+            raise kind("The node has no /models/first.")
 
     def traced(entries, *_):
         return [Outcome(entry.ref) for entry in entries]
@@ -367,7 +370,7 @@ def test_a_model_that_a_node_lacks_does_not_end_the_traces_of_others(tmp_path, m
             titles.append(job[TITLE])
             return super().submit_telling(function, job, tell, **options)
 
-    monkeypatch.setattr(trace_jobs, "check_reachable", reachable)
+    monkeypatch.setattr(arrival, "check_reachable", reachable)
     monkeypatch.setattr(trace_jobs, "trace_entries", traced)
     with open_store(tmp_path / "store.sqlite") as store, running_on(Titled()):
         outcomes = list(trace_jobs.carry_out(TracePlan("demo:mlp-*"), store, Silent()))
@@ -477,6 +480,15 @@ def quick():
 """
 
 
+def trained(result):
+    """The figures of a paired training, by seed."""
+    return [
+        [(run.first_loss, run.losses, run.steps, run.correct, run.total) for run in pair.runs]
+        + [pair.held_out_losses, pair.churn]
+        for pair in result.seeds
+    ]
+
+
 @pytest.mark.slow  # torch is imported by ten processes
 def test_seeds_that_are_trained_elsewhere_are_the_same_and_kept(tmp_path, monkeypatch):
     pytest.importorskip("torch")
@@ -491,14 +503,7 @@ def test_seeds_that_are_trained_elsewhere_are_the_same_and_kept(tmp_path, monkey
     assert executor.functions == ["train_seed_here"] * 2
     assert ["on local", "training", 2, 2] in progress.stages
 
-    def figures(result):
-        return [
-            [(run.first_loss, run.losses, run.steps, run.correct, run.total) for run in pair.runs]
-            + [pair.held_out_losses, pair.churn]
-            for pair in result.seeds
-        ]
-
-    assert figures(theirs) == figures(ours)
+    assert trained(theirs) == trained(ours)
     assert (theirs.noise, theirs.notes, theirs.settings) == (ours.noise, ours.notes, ours.settings)
     trials = {}
     for name, path in stores.items():
@@ -545,12 +550,12 @@ def test_a_gpu_of_another_kind_does_not_train_in_the_name_of_ours(job, tmp_path,
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     try:
         machine_with("NVIDIA H200")
-        message = training_fanout._message(job("x", device="cuda"))
-        on_the_cpu = training_fanout._message(job("x"))
+        message = training_fanout._message(job("x", device="cuda"), Travel(Silent()))
+        on_the_cpu = training_fanout._message(job("x"), Travel(Silent()))
         machine_with("NVIDIA A100")
         with pytest.raises(ConstraintError, match=r"gpus \['NVIDIA A100'\] instead of \['NVIDIA H200'\]"):
             train_here(message)
-        assert on_the_cpu["machine"] == training_fanout._message(job("x"))["machine"]
+        assert on_the_cpu["machine"] == training_fanout._message(job("x"), Travel(Silent()))["machine"]
     finally:
         gpu_names.cache_clear()
 
@@ -566,7 +571,7 @@ def test_a_structure_is_not_read_by_other_packages_or_from_another_file(tmp_path
         export_pool.ExportJob("net", "zoolens.findings.graph.importers.onnx:ONNX", Request(str(path)))
     )
     path.write_bytes(b"two")
-    first, second = fanout.export_here({"jobs": [by_library, from_file], "timeout": 10.0})
+    first, second = fanout.export_here({"jobs": [by_library, from_file], "timeout": 10.0, "paths": []})
     assert first["circumstantial"]
     assert "has other packages: " in first["error"]
     assert second["circumstantial"]

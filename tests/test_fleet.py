@@ -14,6 +14,7 @@ from zoolens.base.engine.executors.current_executor import running_on
 from zoolens.base.engine.executors.each_kind import EachKind
 from zoolens.base.errors import ConstraintError, Lost, ZoolensError
 from zoolens.base.store.agents import AgentRecord, publish_agent
+from zoolens.base.store.jobs import JobState, load_jobs
 from zoolens.base.store.store import open_store
 from zoolens.inventory.fleet import agent_facts
 from zoolens.inventory.fleet.agent_facts import describe_agent
@@ -77,6 +78,13 @@ def test_every_model_is_evaluated_once_on_each_kind(store, monkeypatch):
             ("far is another machine and in no Ray cluster. Start its agent inside a Ray node.",),
         ),
     }
+    listed = {job.kind: job for job in load_jobs(store)}
+    kinds = [replace(HERE, **more).kind_for(["onnxruntime"], gpu=False) for more in ({}, other)]
+    moved, straight = (listed[kind] for kind in kinds)
+    assert (moved.state, moved.agent, len(moved.runs)) == (JobState.DONE, "a2", 1)
+    assert [attempt.reason for attempt in moved.attempts] == ["The node n1 is gone.", ""]
+    assert [attempt.reason for attempt in straight.attempts] == [""]
+    assert {job.runs[0] for job in listed.values()} == {outcome.run.id for outcome in outcomes if outcome.run}
 
 
 def test_a_machine_that_is_another_kind_than_promised_measures_nothing(store, monkeypatch):

@@ -64,6 +64,9 @@ TABLE = {
     "series_share": f"{HERE}::test_goodput_of_a_queue_covers_or_is_not_given",
     "mean_estimate": f"{HERE}::test_means_over_seeds_cover",
     "ratio_interval": "src/zoolens/base/statistics/test_student.py::test_ratio_intervals_cover",
+    "pooled_estimate": "src/zoolens/base/statistics/test_heterogeneity.py::test_pooled_intervals_cover",
+    "time_factor": "src/zoolens/base/statistics/test_heterogeneity.py::test_the_factor_of_two_times_covers",
+    "beyond_its_sitting": "src/zoolens/base/statistics/test_heterogeneity.py::test_the_factor_of_two_times_covers",
     "seed_noise": "src/zoolens/base/statistics/test_seeds.py::"
     "test_the_excess_interval_covers_also_where_sides_share_their_weights",
     "resampled_estimate": f"{_RESAMPLING}::test_intervals_of_mean_iou_cover_or_are_not_given_where_a_class_is_rare",
@@ -73,7 +76,8 @@ TABLE = {
     "test_the_interval_of_a_mean_over_many_classes_covers",
     "resampled_difference": f"{_RESAMPLING}::test_intervals_of_a_difference_of_f1_cover",
 }
-MAKES = ("Interval", "Estimate", "WorstGroup", "CalibrationError", "SeedNoise")  # types that hold ends of intervals
+# Types that hold ends of intervals.
+MAKES = ("Interval", "Estimate", "KnownTime", "WorstGroup", "CalibrationError", "SeedNoise")
 BOUNDS = ("lower", "upper", "lowers", "uppers", "lowers_in_order")  # endings of names that return a bound alone
 QUANTILES = ("quantile", "series_quantile")  # return a tuple with both ends
 HOLD_ENDS = {"Interval.with_all_of"}  # which make no new ones
@@ -130,6 +134,7 @@ def test_intervals_are_made_in_one_room():
         "faces/serving/services/comparison.py": "from −1 to 1 brought to 0 to 1",
         "training/crosstrain/study/explanation/stored_explanations.py": "reads a stored one",
         "findings/audit/doctor/correction.py": "no change of what is compared with itself",
+        "findings/comparisons/kind_changes.py": "reads a stored one",
         "findings/comparisons/reproduce.py": "room for the machine around a stored one",
     }
     source = ROOT / "src" / "zoolens"

@@ -1,18 +1,24 @@
 """A real Ray cluster of three nodes on this machine, one of which is killed in the middle: the same as without it."""
 
+import os
+import socket
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
 
 import pytest
-from tests.test_fanout import described, facts
+from tests.test_fanout import NETWORKS, described, facts, trained
 
 import zoolens
+from zoolens import port
 from zoolens.base.engine.executors.current_executor import current_executor, open_executor, running_on
 from zoolens.base.engine.executors.ray import node_at
 from zoolens.base.store.agents import AgentRecord, publish_agent
 from zoolens.base.store.store import open_store
 from zoolens.findings.graph.structures.structure import structure_of
+from zoolens.findings.index.opener import build_index
 from zoolens.inventory.fleet.agent_facts import describe_agent
 from zoolens.testing.executor_contract import ExecutorContract
 
@@ -32,12 +38,22 @@ def cluster(tmp_path_factory):
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_worker_niceness", "0")
         small = {"num_cpus": 1, "object_store_memory": 100 << 20}
-        made = Cluster(initialize_head=True, head_node_args={**small, "num_cpus": 0, "include_dashboard": False})
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        head = {**small, "num_cpus": 0, "include_dashboard": False, "ray_client_server_port": port}
+        made = Cluster(initialize_head=True, head_node_args=head)
+        made.client = f"ray://127.0.0.1:{port}"
         made.victim = made.add_node(**small)
         made.add_node(**small)
         patch.setenv("RAY_ADDRESS", made.address)
         yield made
         made.shutdown()
+
+
+@pytest.fixture(params=["driver", "client"])
+def on(request, cluster):
+    """What `--on` says: a driver of the cluster, or one behind Ray's client server."""
+    return "ray" if request.param == "driver" else cluster.client
 
 
 def test_a_node_that_is_killed_in_the_middle_changes_nothing(cluster, tmp_path):
@@ -68,35 +84,38 @@ def kill_a_node(cluster, path, stored):
         stored.append(len(store.runs()))
 
 
-def test_structures_and_the_sandbox_are_the_same_there(cluster, tmp_path):
+def test_structures_and_the_sandbox_are_the_same_there(on, tmp_path):
     pytest.importorskip("onnx")
     models = ["onnx:light/squeezenet", "onnx:light/shufflenet"]
     ours = structure_of(models, store=tmp_path / "here.sqlite")
-    with running_on("ray"):
+    with running_on(on):
         theirs = structure_of(models, store=tmp_path / "there.sqlite")
     assert [one.packed for one in theirs] == [one.packed for one in ours]
 
 
-def test_a_dataset_in_slices_and_a_trace_are_the_same_there(cluster, tmp_path):
+def test_a_dataset_in_slices_a_trace_and_an_index_are_the_same_there(on, tmp_path):
     pytest.importorskip("onnxruntime")
     model, options = "demo:lenet-narrow", {**OPTIONS, "limit": 100}
     traced = {"runtimes": "onnxruntime", "repeats": 2, "seconds": 0.1}
     with open_store(tmp_path / "here.sqlite") as here, open_store(tmp_path / "there.sqlite") as there:
         zoolens.evaluate(model, "demo", store=here, **options)
         (ours,) = zoolens.trace(model, store=here, **traced)
-        with running_on("ray"):
+        rows = build_index(here, refresh=True).rows
+        with running_on(on):
             (outcome,) = zoolens.evaluate(model, "demo", store=there, shards=3, **options)
             (theirs,) = zoolens.trace(model, store=there, **traced)
+            their_rows = build_index(there, refresh=True).rows
         assert facts(there) == facts(here)
+        assert [row.figures["flops"].value for row in their_rows] == [row.figures["flops"].value for row in rows]
         assert len(there.parts(outcome.run.id, "predictions")) == 3
     assert described(theirs) == described(ours)
 
 
-def test_a_comparison_is_the_same_there(cluster):
+def test_a_comparison_is_the_same_there(on):
     pytest.importorskip("onnxruntime")
     sides = "demo:lenet-torch@onnxruntime", "demo:lenet-int8@onnxruntime"
     ours = zoolens.diverge(*sides, "demo", limit=20, examined=1)
-    with running_on("ray"):
+    with running_on(on):
         theirs = zoolens.diverge(*sides, "demo", limit=20, examined=1)
     assert theirs == ours
 
@@ -105,6 +124,26 @@ def test_a_comparison_is_the_same_there(cluster):
 class TestRay(ExecutorContract):
     def executor(self):
         return open_executor("ray")
+
+
+class TestRayClient(ExecutorContract):
+    @pytest.fixture(autouse=True)
+    def reached(self, cluster):
+        self.address = cluster.client
+
+    def executor(self):
+        return open_executor(self.address)
+
+
+def test_seeds_of_a_pair_are_the_same_there(on, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    (tmp_path / "nets.py").write_text(NETWORKS)
+    monkeypatch.chdir(tmp_path)
+    asked = {"inputs": ["1x28x28"], "limits": (120, 50), "batch": 40, "seeds": 2}
+    ours = port.train("nets.py:slow", "nets.py:quick", **asked, store="here.sqlite")
+    with running_on(on):
+        theirs = port.train("nets.py:slow", "nets.py:quick", **asked, store="there.sqlite")
+    assert trained(theirs) == trained(ours)
 
 
 def test_a_study_is_the_same_there(cluster, tmp_path):
@@ -162,3 +201,40 @@ def test_this_machine_is_a_node_of_the_cluster(cluster):
     with running_on("ray"):
         known = {str(node["NodeID"]) for node in current_executor()._ray.nodes()}
     assert node_at(cluster.address) in known
+
+
+def test_the_cluster_does_not_hold_the_password_of_a_store(cluster, monkeypatch):
+    import psutil
+    import ray
+
+    words = ["zoolens", "eval", "--store", "postgresql://ada:open-sesame@db/x"]
+    told = psutil.Process.cmdline
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda self: words if self.pid == os.getpid() else told(self))
+    with running_on("ray"):
+        current_executor()
+        jobs = str(ray._private.state.jobs())
+    assert "postgresql://***@db/x" in jobs
+    assert "open-sesame" not in jobs
+
+
+LISTENING = """
+import psutil
+from zoolens.base.engine.executors.ray import RayExecutor
+
+executor = RayExecutor.open(None)
+for process in psutil.Process().children(recursive=True):
+    for connection in process.net_connections():
+        if connection.status == "LISTEN":
+            print(connection.laddr.ip)
+executor.close()
+"""
+
+
+def test_a_cluster_that_we_start_is_not_open_to_other_machines(tmp_path):
+    pytest.importorskip("ray", reason="RAY ABSENT: install zoolens[ray] to test running on it")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment["HOME"] = str(tmp_path)
+    command = [sys.executable, "-c", LISTENING]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    addresses = {address.removeprefix("::ffff:") for address in done.stdout.split()}
+    assert addresses == {"127.0.0.1"}

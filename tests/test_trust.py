@@ -2,9 +2,17 @@
 
 import pickle
 import re
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+
+import zoolens as zl
+from zoolens.base.engine.executors import ray
+from zoolens.base.engine.executors.current_executor import running_on
+from zoolens.base.engine.executors.executor import outcome_of, task
+from zoolens.base.engine.executors.local import Local
+from zoolens.base.errors import ZoolensError
 
 DOCS = Path(__file__).parents[1] / "docs" / "security.md"
 MANIFEST = """\
@@ -43,6 +51,45 @@ def test_code_of_a_manifest_runs_only_when_allowed(zoolens, tmp_path, marker, da
     assert done.returncode not in (0, 70)
     assert "--allow-code" in done.stdout + done.stderr
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("consent", [None, "allow"])
+def test_code_of_a_manifest_runs_on_a_node_only_where_its_own_user_allowed_it(tmp_path, data, monkeypatch, consent):
+    """Whoever sends the job allows code here: that does not count for another's machine. The node is this process."""
+    (tmp_path / "m.yaml").write_text(MANIFEST.format(format="fake", file="m.fake") + "code: {preprocess: 'pass'}\n")
+    (tmp_path / "m.fake").write_text("{}")
+    if consent:
+        monkeypatch.setenv("ZOOLENS_NODE_CODE", consent)
+    else:
+        monkeypatch.delenv("ZOOLENS_NODE_CODE", raising=False)
+
+    class Node(Local):
+        """Jobs arrive as they do on a node of a Ray cluster."""
+
+        elsewhere = True
+
+        def submit_telling(self, function, job, tell, **needs):
+            future = Future()
+            asked = {**task(function, job), ray._THREADS: None, ray._TIMED: False}
+            try:
+                future.set_result(outcome_of(ray._on_node(asked)))
+            except ZoolensError as error:
+                future.set_exception(error)
+            return future
+
+    with running_on(Node()):
+        outcomes = zl.evaluate(
+            tmp_path / "m.yaml",
+            str(data),
+            store=tmp_path / "s.sqlite",
+            allow_code=True,
+            cold=False,
+            batches=(),
+            limit=4,
+        )
+    said = " ".join(error for outcome in outcomes for error in outcome.errors)
+    assert ("does not run it for others" in said) == (consent is None), said
+    assert any(outcome.run for outcome in outcomes) == (consent is not None)
 
 
 @pytest.mark.parametrize("agreed", [False, True])
@@ -96,6 +143,7 @@ def test_a_pickle_never_runs(zoolens, tmp_path, marker, data, kind, name):
 ROWS = {
     "you, on the command line of `port`": test_your_own_functions_run_at_once,
     "a manifest, under `code`": test_code_of_a_manifest_runs_only_when_allowed,
+    "the same, on a node of a cluster": test_code_of_a_manifest_runs_on_a_node_only_where_its_own_user_allowed_it,
     "a recipe of `port train`": test_a_recipe_of_port_runs_after_you_agree,
     "a recipe or plan of `crosstrain`": test_recipes_and_plans_of_crosstrain_name_no_code,
     "a service definition": test_service_definitions_name_no_code,

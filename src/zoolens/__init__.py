@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from zoolens.findings.comparisons.disagreements import disagree as disagree
     from zoolens.findings.comparisons.equivalence import equiv as equiv
     from zoolens.findings.comparisons.matrix import agreement_matrix as agreement_matrix
+    from zoolens.findings.comparisons.pooled_runs import pooled_runs as pooled_runs
     from zoolens.findings.comparisons.reproduce import reproduce as reproduce
     from zoolens.findings.divergence.diverging import diverge as diverge
     from zoolens.findings.graph.cost.cost import cost as cost
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from zoolens.findings.index.opener import build_index as build_index
     from zoolens.findings.measure.evaluate import evaluate as evaluate
     from zoolens.findings.measure.plan import EvaluationPlan as EvaluationPlan
+    from zoolens.findings.plans.running import run_plan as run_plan
     from zoolens.findings.queries.query import prepare as prepare
     from zoolens.findings.queries.query import query as query
     from zoolens.findings.tracing.recorder import span as span
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
     from zoolens.inventory.catalog import lookup
     from zoolens.inventory.catalog.sessions import open_session as open_session
     from zoolens.inventory.datasets.opening import open_dataset as open_dataset
+    from zoolens.inventory.fleet.job_listing import cancel_jobs as cancel_jobs
+    from zoolens.inventory.fleet.job_listing import job_log as job_log
+    from zoolens.inventory.fleet.job_listing import jobs as jobs
     from zoolens.inventory.fleet.placing import agents as agents
     from zoolens.inventory.manifests.schema import Manifest as Manifest
     from zoolens.inventory.zoos.listing import models as models
@@ -62,6 +67,7 @@ _WHERE = {
     "evaluate": "zoolens.findings.measure.evaluate:evaluate",
     "EvaluationPlan": "zoolens.findings.measure.plan:EvaluationPlan",
     "compare": "zoolens.findings.comparisons.compare:compare",
+    "pooled_runs": "zoolens.findings.comparisons.pooled_runs:pooled_runs",
     "reproduce": "zoolens.findings.comparisons.reproduce:reproduce",
     "trace": "zoolens.findings.tracing.trace_models:trace",
     "span": "zoolens.findings.tracing.recorder:span",
@@ -90,6 +96,10 @@ _WHERE = {
     "open_store": "zoolens.base.store.store:open_store",
     "copy_store": "zoolens.base.store.copying:copy_store",
     "agents": "zoolens.inventory.fleet.placing:agents",
+    "jobs": "zoolens.inventory.fleet.job_listing:jobs",
+    "job_log": "zoolens.inventory.fleet.job_listing:job_log",
+    "cancel_jobs": "zoolens.inventory.fleet.job_listing:cancel_jobs",
+    "run_plan": "zoolens.findings.plans.running:run_plan",
     "models": "zoolens.inventory.zoos.listing:models",
     "find_model": "zoolens.inventory.catalog.lookup:find",
     "open_session": "zoolens.inventory.catalog.sessions:open_session",

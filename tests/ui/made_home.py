@@ -61,6 +61,11 @@ VIEWS = {
     "#/studies/{study}?tab=explanations&trial={trial}": "Share of the gap",
     "#/services": "{one}",
     "#/services/{session}": "Events",
+    "#/fleet": "{one}",
+    "#/fleet?tab=jobs": "{one}",
+    "#/fleet?tab=jobs&job=job0": "What it said",
+    "#/fleet?tab=grid": "{one}",
+    "#/fleet?tab=grid&quantity=latency&sort=spread": "not comparable",
     "#/jobs": "{one}",
     "#/live?with=folder:live": "Waits for an image.",
     "#/live?input=text&model=folder:sentiment": "Waits for a text.",
@@ -105,6 +110,8 @@ def write_home(home, words):
     write_zoo(home / "zoo", words)
     with open_store() as store:
         write_evaluations(store, words)
+        write_kinds(store, words)
+        write_agents(store, words)
         a, b = write_pair(store, words)
         names = {"a": a, "b": b, "stored": store.run(a).ref, "study": write_study(store, words)}
         names |= {"trace": write_trace(store, words, "quick"), "other": write_trace(store, words, "slow", 60_000)}
@@ -127,6 +134,51 @@ def write_evaluations(store, words):
         facts = [Observation("top1", 0.5 + place / 50, unit="fraction"), Observation(some, 1.0, unit=some)]
         store.finish_stage(run.id, "metric:topk", facts)
         store.fail_stage(run.id, some, some)
+
+
+def write_kinds(store, words):
+    """A model on three kinds of machine: slower in older software, faster elsewhere, and disturbed."""
+    data = DatasetRecord("kinds", f"kinds {words.all[:1_000]}", 10)
+    model = ModelRecord("kinds", f"file:{words.all}@9", "onnx", {})
+    for machine, version, seconds in (("m1", "1", 0.015), ("m1", "2", 0.01), ("m2", "2", 0.002), ("m2", "3", 0.003)):
+        about = {
+            "version": f"{version} {words.all[:100]}",
+            "machine": {"cpu": f"{machine} {words.all[:1_000]}", "cores": 4},
+        }
+        run = store.begin_run(model, data, StackRecord(f"k{machine}{version}", f"first {words.all}", about, {}))
+        busy = {"disturbed": version == "3"}
+        timing = Observation(
+            "latency_p50", seconds, scope="batch=1", unit="s", low=0.99 * seconds, high=1.01 * seconds, details=busy
+        )
+        store.finish_stage(run.id, "latency:batch=1", [timing])
+        store.finish_stage(run.id, "metric:topk", [Observation("top1", 0.7, unit="fraction", low=0.6, high=0.8, n=10)])
+
+
+def write_agents(store, words):
+    """Machines: one that works, one whose words cannot be read, and one that is lost."""
+    from zoolens.base.store.agents import AgentRecord, publish_agent
+    from zoolens.base.store.jobs import write_jobs
+    from zoolens.inventory.fleet.agent_facts import describe_agent
+    from zoolens.testing.job_contract import job
+
+    facts = describe_agent()
+    told = replace(
+        facts, machine=replace(facts.machine, cpu=words.all[:100_000]), gpus=tuple(words.cut(1_000)[:2]),
+        runtimes={f"first {words.all}": words.all[:100]}, environment=words.all[:1_000], node=words.all[:100],
+    ).as_data()  # fmt: skip
+    for place, text in enumerate(words.cut(1_000)):
+        publish_agent(store, AgentRecord(f"a{place}", text, text[:100], told, 3_600.0, tuple(words.cut(1_000))))
+    publish_agent(store, AgentRecord("odd", words.all, "odd", {"machine": words.all}, 3_600.0))
+    attempts = [{"host": words.all[:100], "node": "", "started": 9.0, "ended": 1.0, "reason": words.all[:1_000]}]
+    driver = {"id": "d", "name": words.all[:1_000], "command": words.all[:100], "lease": 3_600.0}
+    told_of_jobs = {"error": words.all[:1_000], "attempts": attempts, "log": [[1.0, text] for text in words.cut(1_000)]}
+    given = zip(words.cut(1_000), ("running", "waiting", "failed", "done", "lost", "cancelled"), strict=False)
+    write_jobs(
+        store,
+        driver,
+        [job(f"job{at}", title=text, state=state, **told_of_jobs) for at, (text, state) in enumerate(given)],
+    )
+    publish_agent(store, AgentRecord("lost", f"lost {words.all}", "k", told, 0.001))
 
 
 def write_pair(store, words):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
+from sqlalchemy import text
 
-from zoolens.base.store.agents import AgentRecord, load_agents, publish_agent, remove_agent, renew_agent
+from zoolens.base.store.agents import LARGEST, AgentRecord, load_agents, publish_agent, remove_agent, renew_agent
 from zoolens.base.store.store import Store
 
 LONG = 600.0  # seconds
@@ -49,3 +50,17 @@ class AgentContract:
         time.sleep(0.15)
         publish_agent(store, agent("new"))
         assert [one.name for one in load_agents(store, lost=True)] == kept
+
+    @pytest.mark.parametrize("written", ["[" * 2000 + "]" * 2000, f'{{"cores": "{"x" * LARGEST}"}}', "[1]"])
+    def test_a_row_that_nobody_can_read_hides_no_other(self, store: Store, written: str) -> None:
+        for name in ("bad", "good"):
+            publish_agent(store, agent(name))
+        statement = {
+            "sqlite": "UPDATE agents SET facts = :written WHERE name = 'bad'",
+            "postgresql": "UPDATE agents SET facts = CAST(:written AS json) WHERE name = 'bad'",
+        }[store.engine.dialect.name]
+        with store.engine.begin() as connection:
+            connection.execute(text(statement), {"written": written})
+        bad, good = load_agents(store)
+        assert (bad.name, dict(bad.facts)) == ("bad", {})
+        assert dict(good.facts) == {"cores": 2, "name": "mücke"}

@@ -30,10 +30,11 @@ _START: Final = 60.0  # seconds, at most
 
 
 class ObjectServer:
-    """Objects live in the memory of the server's process: gone when it is stopped, kept while it is paused."""
+    """Objects live in the memory of the server's process: gone when it is stopped, kept while it is paused. With a
+    `log` they are there again after `stop` and `start`."""
 
-    def __init__(self, python: str) -> None:
-        self._python = python
+    def __init__(self, python: str, log: Path | None = None) -> None:
+        self._python, self._log = python, log
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
@@ -47,14 +48,18 @@ class ObjectServer:
         urllib.request.urlopen(request, timeout=30).close()  # noqa: S310
 
     def start(self) -> None:
-        serve = f"from moto.server import main; main(['-H', '127.0.0.1', '-p', '{self.port}'])"
         quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen([self._python, "-c", serve], stdout=quiet, stderr=quiet)
+        self._process = subprocess.Popen([self._python, *self._program()], stdout=quiet, stderr=quiet)
         deadline = time.monotonic() + _START
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError("moto's server did not start")
             time.sleep(0.05)
+
+    def _program(self) -> list[str]:
+        if self._log is not None:
+            return [str(Path(__file__).with_name("kept_objects.py")), str(self.port), str(self._log)]
+        return ["-c", f"from moto.server import main; main(['-H', '127.0.0.1', '-p', '{self.port}'])"]
 
     def _answers(self) -> bool:
         try:
@@ -83,13 +88,19 @@ class ObjectServer:
             os.kill(self._process.pid, number)
 
 
-@contextmanager
-def object_server() -> Iterator[ObjectServer]:
-    """A server without buckets. The caller sets `VARIABLES` in its environment."""
+def object_server_python() -> str | None:
+    """The Python that has moto; None: there is none."""
     python = os.environ.get("ZOOLENS_OBJECT_SERVER") or str(_OWN)
-    if not Path(python).exists():
+    return python if Path(python).exists() else None
+
+
+@contextmanager
+def object_server(log: Path | None = None) -> Iterator[ObjectServer]:
+    """A server without buckets. The caller sets `VARIABLES` in its environment. `log`: see `ObjectServer`."""
+    python = object_server_python()
+    if python is None:
         pytest.skip("NOT TESTED on an object store: no server here (run: make object-server)")
-    server = ObjectServer(python)
+    server = ObjectServer(python, log)
     server.start()
     try:
         yield server

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import text
+from sqlalchemy import delete, text, update
 from sqlalchemy.exc import DBAPIError
 
-from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.base.errors import DamagedStore, UnknownName, ZoolensError
+from zoolens.base.store import figures
+from zoolens.base.store.checking import check_store
+from zoolens.base.store.checksums import checksum
 from zoolens.base.store.records import Observation, Provenance
+from zoolens.base.store.schema import figures as figures_table
 from zoolens.base.store.store import Store
 from zoolens.testing.store_records import begin, dataset_record, model_record, some_rows, stack_record
 
@@ -173,14 +178,73 @@ class ObservationContract:
         of_a_class = Observation("recall", 0.5, scope="class=3")
         store.finish_stage(run.id, "latency", [timing, raw, of_a_class, Observation("top1", None)])
         store.finish_stage(other.id, "size", [Observation("file_size", 7.0, unit="B")])
-        figures = store.figures([run.id, other.id])
-        assert [
-            (figure.metric, figure.scope, figure.value, figure.low, figure.disturbed) for figure in figures[run.id]
-        ] == [("latency_p50", "batch=1", 0.1, 0.05, True)]
-        assert [(figure.run, figure.stage, figure.unit, figure.provenance) for figure in figures[other.id]] == [
-            (other.id, "size", "B", Provenance.MEASURED)
+        figures = {found.run: found for found in store.figures([run.id, other.id])}
+        assert [(kind.metric, kind.scope, kind.disturbed) for kind in figures[run.id].kinds] == [
+            ("latency_p50", "batch=1", True)
         ]
-        assert store.figures([other.id]).keys() == {other.id}
+        assert figures[run.id].numbers == [0.1, 0.05, 0.2]
+        assert [(kind.stage, kind.unit, kind.provenance) for kind in figures[other.id].kinds] == [
+            ("size", "B", Provenance.MEASURED)
+        ]
+        assert figures[other.id].numbers == [7.0, None, None]
+        assert [found.run for found in store.figures([other.id])] == [other.id]
+
+    def test_figures_follow_what_is_added_later_and_keep_every_digit(self, store: Store) -> None:
+        run = begin(store)
+        assert store.figures([run.id]) == []
+        store.finish_stage(run.id, "size", [Observation("file_size", 7.0, unit="B")])
+        store.finish_stage(run.id, "accuracy", [Observation("top1", 0.1 + 0.2, low=-0.0, high=1 / 3)])
+        claimed = Observation("flops", 5e-324, provenance=Provenance.CLAIMED)
+        store.finish_stage(run.id, "size", [Observation("file_size", 9.0), claimed])
+        (found,) = store.figures([run.id])
+        assert [(kind.stage, kind.metric, kind.provenance) for kind in found.kinds] == [
+            ("size", "file_size", Provenance.MEASURED),
+            ("accuracy", "top1", Provenance.MEASURED),
+            ("size", "flops", Provenance.CLAIMED),
+        ]
+        assert found.numbers == [7.0, None, None, 0.1 + 0.2, 0.0, 1 / 3, 5e-324, None, None]
+        assert check_store(store).damage == ()
+
+    def test_figures_that_are_not_those_of_the_observations_are_damage(self, store: Store) -> None:
+        run = begin(store)
+        store.finish_stage(run.id, "size", [Observation("file_size", 7.0, unit="B")])
+        other = {"run_id": run.id, "text": '[["size","file_size","","B"]]\n[8.0,null,null]'}
+        with store.engine.begin() as connection:
+            connection.execute(
+                update(figures_table).values(text=other["text"], checksum=checksum(figures_table.name, other))
+            )
+        assert check_store(store).damage == (f"The figures of run {run.id} are not those of its observations.",)
+
+    def test_a_row_of_figures_that_vanished_is_damage(self, store: Store) -> None:
+        run, without = begin(store), begin(store, "zoo:other@1.0.0")
+        store.finish_stage(run.id, "size", [Observation("file_size", 7.0, unit="B")])
+        store.finish_stage(
+            without.id, "accuracy", [Observation("recall", 0.5, scope="class=3"), Observation("x", None)]
+        )
+        with store.engine.begin() as connection:
+            connection.execute(delete(figures_table))
+        with pytest.raises(DamagedStore, match=f"the figures of run {run.id} are missing"):
+            store.figures([without.id, run.id])
+        assert store.figures([without.id]) == []
+
+    def test_a_stage_that_is_finished_while_figures_are_checked_is_no_damage(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = begin(store)
+        store.finish_stage(run.id, "size", [Observation("file_size", 7.0, unit="B")])
+        made = figures._texts
+        meanwhile = [Observation("top1", 0.5)]
+
+        def late(connection: Any, runs: Any) -> dict[str, str]:
+            if meanwhile:
+                writer = threading.Thread(target=store.finish_stage, args=(run.id, "accuracy", [meanwhile.pop()]))
+                writer.start()
+                writer.join()
+            return made(connection, runs)
+
+        monkeypatch.setattr(figures, "_texts", late)
+        assert check_store(store).damage == ()
+        assert not meanwhile
 
     def test_every_name_of_a_model_is_told(self, store: Store) -> None:
         begin(store, "zoo:net@1.0.0")

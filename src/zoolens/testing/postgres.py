@@ -46,7 +46,20 @@ class PostgresServer:
         subprocess.run([self._binaries / "initdb", *arguments], check=True, capture_output=True, **self._identity)
 
     def start(self) -> None:
-        """Start, and return when connections are accepted."""
+        """Start, and return when connections are accepted. After `kill`, when those that it left behind have ended."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                self._start_once()
+            except RuntimeError as error:
+                # Its backends notice the death of their server a moment later, and hold its memory until then.
+                if "still in use" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+            else:
+                return
+
+    def _start_once(self) -> None:
         settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={self._folder}", "-c", "fsync=off"]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -59,6 +72,13 @@ class PostgresServer:
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT if crash else signal.SIGINT)
             self._process.wait(START_SECONDS)
+            self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL to the server; its backends live on until they notice."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
             self._process = None
 
     @property

@@ -29,7 +29,9 @@ from zoolens.base.store.studies import StudyRecord, TrialRecord, TrialSide
 from zoolens.testing.agent_contract import AgentContract
 from zoolens.testing.browsing_contract import BrowsingContract
 from zoolens.testing.bulk_contract import BulkContract
+from zoolens.testing.job_contract import JobContract
 from zoolens.testing.observation_contract import ObservationContract
+from zoolens.testing.pass_contract import PassContract
 from zoolens.testing.run_contract import RunContract
 from zoolens.testing.store_records import begin, some_rows
 
@@ -49,7 +51,9 @@ def write_everything(variables: Mapping[str, str], target: Target, start: Any) -
         store.finish_stage(run.id, "accuracy", [Observation("top1", 0.5), Observation("top5", 0.9)])
 
 
-class StoreContract(RunContract, ObservationContract, BulkContract, BrowsingContract, AgentContract):
+class StoreContract(
+    RunContract, ObservationContract, BulkContract, BrowsingContract, AgentContract, JobContract, PassContract
+):
     @pytest.fixture
     def target(self) -> Target:
         raise NotImplementedError("the test class gives the fixture `target`")

@@ -148,7 +148,7 @@ class TaskContract:
         judging = task.judging()
         for places in np.split(known, [1, 1 + len(known) // 2]):
             if len(places):
-                judging.add(taken_answers(answers, places))
+                judging.add(taken_answers(answers, places), self.labels()[places])
         scores, at_once = judging.scores(), task.scores(taken_answers(answers, known), self.labels()[known])
         assert (scores is None) == (at_once is None)
         if scores is not None and at_once is not None:

@@ -36,6 +36,7 @@ from zoolens.inventory.datasets.imagefolder import open_image_folder
 from zoolens.inventory.datasets.kinds import BUILT_IN
 from zoolens.inventory.datasets.mask_folder import open_mask_folder
 from zoolens.inventory.datasets.npz import open_npz
+from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.inventory.datasets.rawfiles import open_raw
 from zoolens.inventory.datasets.saved import open_saved
 from zoolens.inventory.datasets.sound.soundfolder import open_sounds
@@ -259,6 +260,14 @@ def saved(folder: Path) -> Dataset:
     return open_saved(str(folder))
 
 
+def records(folder: Path) -> Dataset:
+    for number, image in enumerate(IMAGES):
+        Image.fromarray(image).save(folder / f"{number}.png")
+    lines = [f"{number}.png,{number},{label}\n" for number, label in enumerate(LABELS)]
+    (folder / "table.csv").write_text("photo,age,kind\n" + "".join(lines))
+    return open_dataset(f"records:{folder / 'table.csv'}?images=photo&numbers=age&label=kind")
+
+
 def _png(image) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(image).save(stream, "png")
@@ -284,6 +293,7 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "yolo": yolo,
     "saved": saved,
     "webdataset": webdataset,
+    "records": records,
 }
 # Those whose truth is no class, with one truth changed.
 CHANGED: dict[str, Callable[[Path], Dataset]] = {
