@@ -101,6 +101,28 @@ def by_hand_photos(entry: Entry, folder: Path) -> float:
     return time.perf_counter() - started
 
 
+def by_hand_turbo(entry: Entry, folder: Path) -> float:
+    """The same by somebody who knows simplejpeg, which decodes into an array three times as fast."""
+    import onnxruntime
+    import simplejpeg
+
+    started = time.perf_counter()
+    session = _session(onnxruntime, entry)
+    name = session.get_inputs()[0].name
+    files = [(path, int(path.parent.name)) for path in sorted(folder.rglob("*.jpg"))]
+    right = 0
+    for start in range(0, len(files), 32):
+        chunk = files[start : start + 32]
+        images = []
+        for path, _ in chunk:
+            photo = Image.fromarray(simplejpeg.decode_jpeg(path.read_bytes()))
+            grey = photo.convert("L").resize((28, 28), Image.Resampling.BILINEAR)
+            images.append((np.asarray(grey, np.float32) / 255 - MEAN) / STD)
+        scores = session.run(None, {name: np.stack(images)})[0]
+        right += int((scores.argmax(1) == np.array([label for _, label in chunk])).sum())
+    return time.perf_counter() - started
+
+
 def by_hand_arrays(entry: Entry, images: np.ndarray, labels: np.ndarray) -> float:
     """The same over images already in memory, one at a time as a data loader does."""
     import onnxruntime
@@ -157,13 +179,15 @@ def throughput(rounds: int, folder: Path) -> None:
     count = 8000
     make_photos(photos, 300, count)
     entry = photo_model(folder)
-    mine, threaded, hand = best_of(
+    mine, threaded, hand, turbo = best_of(
         rounds,
         lambda: ours(entry, f"imagefolder:{photos}", folder, decode_threads=0),
         lambda: ours(entry, f"imagefolder:{photos}", folder, decode_threads=2),
         lambda: by_hand_photos(entry, photos),
+        lambda: by_hand_turbo(entry, photos),
     )
     report("JPEG files, 1 thread", count, hand, mine)
+    report("  loop with simplejpeg", count, turbo, mine)
     report("JPEG files, default", count, hand, threaded)
     demo = find("demo:lenet-wide")
     data = open_dataset("demo")

@@ -3,9 +3,9 @@
     python benchmarks/fleet.py [--nodes 1 2 4 8] [--jobs 20] [--seconds 0.5] [--rounds 3]
 
 A real Ray cluster on this machine, whose nodes are raylets of one core each. Work sleeps, so that 8 nodes need no 8
-cores: what is measured is what sharing out costs. Ours (`run_jobs`) and plain Ray tasks take turns, and the best of all
-rounds counts. Of linear: the throughput beside that of as many nodes that lose nothing. A job: what a job takes of a
-node's time beyond its sleep.
+cores: what is measured is what sharing out costs. Ours (`run_jobs`, each job recorded in a SQLite store) and plain Ray
+tasks take turns, and the best of all rounds counts. Of linear: the throughput beside that of as many nodes that lose
+nothing. A job: what a job takes of a node's time beyond its sleep.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 FUNCTION = "zoolens.testing.executor_contract:answer"
 LINEAR, COST, RATIO = 0.95, 0.020, 0.95
@@ -44,7 +46,11 @@ def measure(nodes: int, jobs: int, seconds: float, rounds: int) -> tuple[float, 
 
     from zoolens.base.engine.executors.current_executor import open_executor
     from zoolens.base.engine.executors.executor import run_jobs
+    from zoolens.base.engine.executors.job_events import RECORD
+    from zoolens.base.store.store import open_store
+    from zoolens.inventory.fleet.job_ledger import JobLedger
 
+    store = open_store(Path(os.environ["ZOOLENS_HOME"]) / f"{nodes}.sqlite")
     cluster = cluster_of(nodes)
     os.environ["RAY_ADDRESS"] = cluster.address
     executor = open_executor("ray")
@@ -55,9 +61,11 @@ def measure(nodes: int, jobs: int, seconds: float, rounds: int) -> tuple[float, 
         time.sleep(seconds)
 
     def ours(count: int) -> None:
-        for _, answer in run_jobs(executor, FUNCTION, (job for _ in range(count))):
-            if isinstance(answer, Exception):
-                raise answer
+        jobs = ({**job, RECORD: {"id": uuid4().hex, "model": "nap"}} for _ in range(count))
+        with JobLedger(store, "benchmark") as ledger:
+            for _, answer in run_jobs(ledger.around(executor), FUNCTION, jobs):
+                if isinstance(answer, Exception):
+                    raise answer
 
     try:
         # The first task on a node starts its process.
@@ -70,6 +78,7 @@ def measure(nodes: int, jobs: int, seconds: float, rounds: int) -> tuple[float, 
         return best[0], best[1]
     finally:
         executor.close()
+        store.close()
         cluster.shutdown()
 
 

@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--batch", default=",".join(map(str, BATCHES)))
     parser.add_argument("--seconds", type=float, default=1.5, help="of latency and of energy, each, for a batch size")
     parser.add_argument("--small", action="store_true", help="images of 64 × 64 and an eighth of the channels in JAX")
+    parser.add_argument("--no-energy", action="store_true", help="leave energy out, which takes 5 s for a batch size")
     parser.add_argument("--wheels", type=Path, help="folder of wheels to unpack and import from")
     parser.add_argument("--assets", type=Path, help="folder of the reference models; default: $ZOOLENS_ASSETS")
     parser.add_argument("--out", type=Path, help="folder for results")
@@ -68,7 +69,8 @@ def run_sections(chosen: argparse.Namespace, folder: Path) -> None:
         print(f"\n=== {section}", flush=True)
         command = [sys.executable, __file__, "--here", "--section", section]
         command += ["--device", chosen.device, "--batch", chosen.batch, "--seconds", str(chosen.seconds)]
-        command += ["--small"] * chosen.small + (["--out", str(chosen.out)] if chosen.out else [])
+        command += ["--small"] * chosen.small + ["--no-energy"] * chosen.no_energy
+        command += ["--out", str(chosen.out)] if chosen.out else []
         began = time.monotonic()
         try:
             done = subprocess.run(command, env=environment, timeout=LIMITS[section], cwd=ROOT, check=False)
@@ -124,7 +126,8 @@ def torch_times(chosen: argparse.Namespace) -> None:
         ways |= {"cuda-graphs": some, "autocast-bfloat16": some, "compiled": some[-1:]}
     rows = []
     for mode, batches in ways.items():
-        rows += measured_rows(chosen.device, chosen.seconds, Torch(), files, mode, batches)
+        how = (chosen.device, chosen.seconds, not chosen.no_energy)
+        rows += measured_rows(how, Torch(), files, mode, batches)
         keep(chosen, "torch", rows)
 
 
@@ -136,7 +139,8 @@ def jax_times(chosen: argparse.Namespace) -> None:
 
     files = jax_network(side(chosen), 8 if chosen.small else 1)
     batches = [size for size in sizes(chosen) if size in (1, 32, 256)]
-    keep(chosen, "jax", measured_rows(chosen.device, chosen.seconds, Jax(), files, "default", batches))
+    how = (chosen.device, chosen.seconds, not chosen.no_energy)
+    keep(chosen, "jax", measured_rows(how, Jax(), files, "default", batches))
     images = np.random.default_rng(1).normal(size=(32, side(chosen), side(chosen), 3)).astype(np.float32)
     answers: dict[str, Any] = {}
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections import deque
 from typing import Any
 
 
 def measured_rows(
-    device: str, seconds: float, runtime: Any, files: Any, mode: str, batches: list[int]
+    how: tuple[str, float, bool], runtime: Any, files: Any, mode: str, batches: list[int]
 ) -> list[dict[str, Any]]:
-    """Open the model once and print a line for each batch size, whose latency and energy take so many seconds each."""
+    """Open the model once and print a line for each batch size. `how`: the device, the seconds that latency, energy and
+    batches in turn take each, and whether energy is measured."""
     import numpy as np
 
     from zoolens.findings.measure.device_time import device_observations
@@ -17,6 +20,7 @@ def measured_rows(
     from zoolens.findings.measure.latency import LatencySettings, latency_observations, measure_latency
     from zoolens.inventory.runtimes.runtime import Options
 
+    device, seconds, with_energy = how
     rows = []
     try:
         session = runtime.open(files, Options(device=device, mode=mode))
@@ -25,7 +29,7 @@ def measured_rows(
         return []
     print(f"{runtime.name} {mode}: {session.effective()}", flush=True)
     print(f"{'batch':>6}{'latency':>10}{'compute':>10}{'inputs':>9}{'outputs':>9}{'launch':>9}{'images/s':>10}", end="")
-    print(f"{'memory':>10}{'J/image':>10}{'watts':>8}   times in ms, medians", flush=True)
+    print(f"{'in turn':>10}{'share':>7}{'memory':>10}{'J/image':>10}{'watts':>8}   times in ms, medians", flush=True)
     settings = LatencySettings(max_seconds=seconds, min_samples=20, max_samples=1000, warmup_seconds=0.1)
     with session:
         (spec,) = session.inputs
@@ -34,20 +38,44 @@ def measured_rows(
             feeds = {spec.name: np.random.default_rng(0).normal(size=shape).astype(np.float32)}
             observations = list(latency_observations(measure_latency(lambda: session.predict(feeds), settings), batch))  # noqa: B023
             observations += device_observations(session, feeds, batch, 20) if device != "cpu" else []
-            observations += energy_observations(
-                lambda: session.predict(feeds),  # noqa: B023
-                batch,
-                seconds=max(seconds, 1.0),
-                device=device,
-            )
+            if with_energy:
+                observations += energy_observations(
+                    lambda: session.predict(feeds),  # noqa: B023
+                    batch,
+                    seconds=max(seconds, 1.0),
+                    device=device,
+                )
             row = {"runtime": runtime.name, "mode": mode, "batch": batch}
+            row["stream"] = seconds_in_turn(session, feeds, seconds)
             row |= {fact.metric: fact.value for fact in observations if fact.scope == f"batch={batch}"}
-            details = next(fact.details for fact in observations if fact.metric == "energy")
+            details = next((fact.details for fact in observations if fact.metric == "energy"), {})
             row |= {"joules_per_input": details.get("joules_per_input"), "watts": details.get("watts")}
             row["energy"] = details
             rows.append(row)
             print_row(row, batch)
     return rows
+
+
+def seconds_in_turn(session: Any, feeds: dict[str, Any], seconds: float) -> float:
+    """Seconds a batch where batch after batch is handed over, as an evaluation does it: from four places in memory, and
+    as many before the first is waited for as the session asks for."""
+    places = [{name: array.copy() for name, array in feeds.items()} for _ in range(4)]
+    waiting: deque[Any] = deque()
+    in_flight = getattr(session, "in_flight", 1)  # which older versions do not have
+    done, warm, began = 0, 4 * in_flight, 0.0
+    while True:
+        if len(waiting) == in_flight:
+            waiting.popleft()()
+            done += 1
+            if done == warm:
+                began = time.perf_counter()
+            taken = time.perf_counter() - began
+            if done > warm and taken > seconds:
+                break
+        waiting.append(session.begin_predict([places[(done + len(waiting)) % len(places)]]))
+    for finish in waiting:
+        finish()
+    return taken / (done - warm)
 
 
 def print_row(row: dict[str, Any], batch: int) -> None:
@@ -56,9 +84,12 @@ def print_row(row: dict[str, Any], batch: int) -> None:
 
     memory = row.get("peak_device_memory")
     joules, watts = row["joules_per_input"], row["watts"]
+    computing = row.get("device_compute_p50")
+    share = "–" if computing is None else f"{computing / row['stream']:.2f}"
     print(
         f"{batch:>6}{ms('latency_p50'):>10}{ms('device_compute_p50'):>10}{ms('device_inputs_p50'):>9}"
         f"{ms('device_outputs_p50'):>9}{ms('device_launch_p50'):>9}{batch / row['latency_p50']:>10,.0f}"
+        f"{batch / row['stream']:>10,.0f}{share:>7}"
         f"{'–' if memory is None else f'{memory / 1e6:,.0f} MB':>10}"
         f"{'–' if joules is None else f'{joules:.4f}':>10}{'–' if watts is None else f'{watts:.0f}':>8}",
         flush=True,

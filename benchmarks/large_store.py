@@ -27,7 +27,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
+
 from zoolens.base.store.checksums import checksum
+from zoolens.base.store.figures import keep_figures
+from zoolens.base.store.queries import in_chunks
+from zoolens.base.store.schema import runs as runs_table
+from zoolens.base.store.store import RUNS_AT_ONCE, open_store
 
 STACKS, DATASETS = 5, 4  # machines on which, and data on which, every model was measured
 TABLES = ("stages", "observations", "parts")  # facts of a run
@@ -39,8 +45,18 @@ QUERIES = {
 
 
 @dataclass(frozen=True)
+class Shape:
+    """What a synthetic store is made of."""
+
+    stacks: int = STACKS
+    datasets: int = DATASETS
+    signed: int = SIGNED
+
+
+@dataclass(frozen=True)
 class Timed:
     seconds: float
+    cpu: float  # seconds
     peak_mb: float
     output: str
 
@@ -52,7 +68,7 @@ def measured_seed(path: Path) -> None:
     subprocess.run([sys.executable, "-m", "zoolens", *command], check=True, stdout=subprocess.DEVNULL)
 
 
-def multiply(path: Path, wanted: int) -> None:
+def multiply(path: Path, wanted: int, shape: Shape = Shape()) -> None:  # noqa: B008 - frozen
     """Write the runs of the store again under other names until there are `wanted` of them."""
     database = sqlite3.connect(path)
     database.row_factory = sqlite3.Row
@@ -62,10 +78,10 @@ def multiply(path: Path, wanted: int) -> None:
     bulk = path.with_name(f"{path.stem}.bulk")
     draw = random.Random(0)
     with database:
-        for number, (seed, run) in enumerate(_synthetic(database, seeds, wanted - len(seeds))):
+        for number, (seed, run) in enumerate(_synthetic(database, seeds, wanted - len(seeds), shape)):
             _insert(database, "runs", [run])
             _insert(database, "changes", [{"run_id": run["id"]}])
-            signed = number < SIGNED * DATASETS and run["dataset"] == seeds[0]["dataset"]
+            signed = number < shape.signed * shape.datasets and run["dataset"] == seeds[0]["dataset"]
             stages = [row for row in facts["stages"][seed] if signed or row["stage"] != "predictions"]
             _insert(database, "stages", [{**row, "run_id": run["id"]} for row in stages])
             jitter = [draw.uniform(0.5, 1.5) for _ in facts["observations"][seed]]
@@ -77,6 +93,15 @@ def multiply(path: Path, wanted: int) -> None:
             if signed:
                 _insert(database, "parts", [_copied(bulk, row, run["id"]) for row in facts["parts"][seed]])
     database.close()
+    write_figures(path)
+
+
+def write_figures(path: Path) -> None:
+    """The rows of the table `figures`, made of the observations as the store makes them."""
+    with open_store(path) as store, store.engine.begin() as connection:
+        ids = connection.execute(select(runs_table.c.id)).scalars().all()
+        for some in in_chunks(ids, RUNS_AT_ONCE):
+            keep_figures(connection, some)
 
 
 def _of_run(database: sqlite3.Connection, table: str, run_id: str) -> list[dict[str, Any]]:
@@ -84,18 +109,18 @@ def _of_run(database: sqlite3.Connection, table: str, run_id: str) -> list[dict[
 
 
 def _synthetic(
-    database: sqlite3.Connection, seeds: list[dict[str, Any]], missing: int
+    database: sqlite3.Connection, seeds: list[dict[str, Any]], missing: int, shape: Shape
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     datasets = [
         seeds[0]["dataset"],
-        *(_again(database, "datasets", seeds[0]["dataset"], str(n)) for n in range(1, DATASETS)),
+        *(_again(database, "datasets", seeds[0]["dataset"], str(n)) for n in range(1, shape.datasets)),
     ]
     stacks: dict[tuple[str, int], str] = {}
     made = model_number = 0
     while True:
         seed = seeds[model_number % len(seeds)]
         model = _again(database, "models", seed["model"], str(model_number))
-        for machine in range(STACKS):
+        for machine in range(shape.stacks):
             place = (seed["stack"], machine)
             if place not in stacks:
                 stacks[place] = _again(database, "stacks", seed["stack"], str(machine))
@@ -175,7 +200,7 @@ def timed(*arguments: str) -> Timed:
         text = out.read().decode(errors="replace")
     if os.waitstatus_to_exitcode(status) != 0:
         raise SystemExit(f"zoolens {' '.join(arguments)} failed:\n{text[-2000:]}")
-    return Timed(seconds, usage.ru_maxrss / 1024, text)
+    return Timed(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, text)
 
 
 def one_more_run(store: Path) -> None:

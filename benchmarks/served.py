@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+MISSED = 3  # exit code of a benchmark whose goal was missed
 PATIENCE = 600.0  # seconds for models to be opened and timed
 _URL = re.compile(r"^(REST|gRPC): (\S+?)(?:/v2)?$", re.MULTILINE)
 

@@ -237,8 +237,8 @@ def main() -> None:
         for n in () if chosen.agreement else chosen.sizes:
             begun = time.perf_counter()
             for what, tally in sampled(population, n, chosen.reps, asked).items():
-                failed += report(f"{name:17} n={n:<5,}", what, tally)
-            print(f"{name:17} n={n:<5,} {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+                failed += report(f"{name:20} n={n:<5,}", what, tally)
+            print(f"{name:20} n={n:<5,} {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
     agreeing += [*made_up_agreements(), *(stored_agreements(chosen.store) if chosen.store else ())]
     for what, values in agreeing:
         for n in chosen.sizes:

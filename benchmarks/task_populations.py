@@ -340,4 +340,17 @@ MAKERS: dict[str, tuple[Maker, Skills]] = {
     "speech": (speech, (1.0, 1.3)),
     "clips": (clips, (1.0, 1.3)),
     "lines": (lines, (1.2, 1.4)),
+    # One model is much better than the other.
+    "unequal detection": (detection, (0.0, 2.8)),
+    "unequal many classes": (many_detection, (0.0, 2.5)),
+    "unequal segmentation": (segmentation, (0.5, 4.0)),
+    "unequal tags": (tags, (0.5, 4.0)),
+    "unequal spans": (spans, (-0.5, 2.0)),
+    "unequal labels": (labels, (0.3, 3.0)),
+    "unequal many labels": (many_labels, (0.3, 2.5)),
+    "unequal numbers": (numbers, (0.2, 1.3)),
+    "unequal verification": (verification, (0.5, 4.0)),
+    "unequal retrieval": (retrieval, (0.5, 2.0)),
+    "unequal speech": (speech, (0.3, 2.5)),
+    "unequal lines": (lines, (0.5, 2.0)),
 }

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from large_store import write_figures
 from zoolens.base.store.checksums import checksum
 from zoolens.base.store.records import DONE, EVALUATED, FAILED, RunKey, RunKind, fingerprint
 from zoolens.base.store.store import open_store
@@ -116,6 +117,7 @@ def make_store(path: Path, runs: int = 100_000, models: int = 10_000, inputs: in
             for statement in later:
                 database.execute(statement)
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    write_figures(path)
     _add_answers(path, planned, random)
 
 
