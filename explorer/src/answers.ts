@@ -397,6 +397,9 @@ export interface FailedStage {
 export interface Figure {
   metric: string;
   scope: string;
+  /** The metric in words, such as "median latency", and `part` likewise what the figure is of: "batches of 8". */
+  title: string;
+  part: string;
   value: number | null;
   low: number | null;
   high: number | null;

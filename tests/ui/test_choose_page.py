@@ -31,7 +31,7 @@ def test_all_models_are_points_and_rows(visitor):
     page = visitor.visit("#/choose", expect="4 rows, each a model in a runtime")
     expect(page.locator("tbody tr")).to_have_count(4)
     expect(page.locator(".chart svg")).to_be_visible()
-    expect(page.locator(".chart")).to_contain_text("accuracy in %")
+    expect(page.locator(".chart")).to_contain_text("top-1 accuracy")
     assert "demo:lenet-torch@1.0.0" in visitor.text()
 
 

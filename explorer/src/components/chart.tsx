@@ -1,9 +1,10 @@
 // Charts: Vega-Lite specs that the server makes, drawn by the same vega as in reports. It is fetched with the first chart.
 import type { RefObject } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { type Spec, fills, fitted, headingOf } from "../chartwidth";
 import { useReturns } from "../connection";
 
-export type Spec = Record<string, unknown>;
+export type { Spec };
 
 interface View {
   addSignalListener(name: string, handler: (name: string, value: unknown) => void): void;
@@ -49,18 +50,22 @@ interface ChartProps {
   onSignal?: (name: string, value: unknown) => void;
 }
 
-/** The spec says its own width; "container" makes it follow the page. */
+/** A spec that fills its place is drawn as wide as the page is, with its title as text above it; any other says its own
+ * width. */
 export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const scrolls = useScrolling(place);
   const [error, setError] = useState("");
-  const text = JSON.stringify(spec);
+  const filling = fills(spec);
+  const width = useWidth(place, filling);
+  const text = JSON.stringify(filling ? fitted(spec, width) : spec);
   const again = useReturns() && error ? 1 : 0; // what could not be drawn without the server is drawn when it is back
   const handlers = useRef({ onPick, onSignal });
   handlers.current = { onPick, onSignal };
   useEffect(() => {
     let view: View | undefined;
     let gone = false;
+    if (filling && !width) return; // the place is not laid out yet
     setError("");
     vegaEmbed()
       .then((embed) => {
@@ -84,11 +89,39 @@ export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProp
   }, [text, again]);
   return (
     <figure class={onPick ? "chart pickable" : "chart"} aria-label={title} tabIndex={scrolls ? 0 : undefined}>
+      {filling && <Heading spec={spec} />}
       {/* Thousands of marks say nothing to who hears them: the title and the tables do. */}
       <div ref={place} aria-hidden="true" />
       {error && <p role="alert">The chart cannot be drawn: {error}</p>}
     </figure>
   );
+}
+
+function Heading({ spec }: { spec: Spec }) {
+  const [title, subtitle] = headingOf(spec);
+  return (
+    <figcaption>
+      {title && <b>{title}</b>}
+      {subtitle && <span class="dim">{subtitle}</span>}
+    </figcaption>
+  );
+}
+
+const WIDTH_STEP = 16; // pixels by which a place must change before what is in it is drawn again
+
+/** How wide the place of a chart is; 0 until it is known. */
+function useWidth(place: RefObject<HTMLDivElement | null>, wanted: boolean): number {
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const box = place.current?.parentElement;
+    if (!box || !wanted) return;
+    const measure = () => setWidth((known) => (Math.abs(box.clientWidth - known) < WIDTH_STEP ? known : box.clientWidth));
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(box);
+    return () => observer.disconnect();
+  }, [wanted]);
+  return width;
 }
 
 /** Whether what is drawn is wider than its place: on narrow screens it is not made so small that nobody can read it, and

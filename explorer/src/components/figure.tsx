@@ -12,7 +12,7 @@ export function FigureCell({ figure, named }: { figure: Figure | null; named?: b
   const interval = figure.interval.match(/\[[^\]]*\]|\([^()]+ to [^()]+\)|\(no spread[^()]*\)/)?.[0];
   return (
     <span class="figure">
-      {named && figure.metric !== TOP1 && <span class="metric">{figure.metric} </span>}
+      {named && figure.metric !== TOP1 && <span class="metric">{figure.title} </span>}
       {figure.words}
       {interval && <span class="interval">{interval}</span>}
     </span>

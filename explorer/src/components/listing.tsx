@@ -1,5 +1,6 @@
 // Long lists: which part of one is shown, the way to the others, and what stands there where nothing does.
 import type { ComponentChildren } from "preact";
+import { useNarrow } from "../narrow";
 import { setQuery, useRoute } from "../router";
 import { EmptyState } from "./states";
 import { Pager } from "./table";
@@ -40,11 +41,21 @@ export function Part({ part, limit, parameter = "offset", nothing, children }: P
   );
 }
 
-/** Filters beside what they leave. */
+/** Filters beside what they leave; in a narrow window above it, and folded. */
 export function Filtered(props: { label: string; filters: ComponentChildren; children: ComponentChildren }) {
+  const narrow = useNarrow();
   return (
     <div class="split">
-      <aside aria-label="Filters">{props.filters}</aside>
+      <aside aria-label="Filters">
+        {narrow ? (
+          <details class="folded">
+            <summary>Filters</summary>
+            {props.filters}
+          </details>
+        ) : (
+          props.filters
+        )}
+      </aside>
       <section aria-label={props.label}>{props.children}</section>
     </div>
   );

@@ -68,9 +68,11 @@ export function Table<Row>(props: TableProps<Row>) {
   const body = useMemo(
     () =>
       rows.slice(first, last).map((row, place) => (
-        <tr key={rowKey(row)} data-row aria-rowindex={virtual ? first + place + 2 : undefined}>
+        <tr role="row" key={rowKey(row)} data-row aria-rowindex={virtual ? first + place + 2 : undefined}>
           {columns.map((column) => (
-            <td class={column.number ? "number" : undefined}>{column.cell(row)}</td>
+            <td role="cell" class={column.number ? "number" : undefined} data-label={column.title}>
+              {column.cell(row)}
+            </td>
           ))}
         </tr>
       )),
@@ -78,7 +80,7 @@ export function Table<Row>(props: TableProps<Row>) {
   );
   return (
     <div
-      class={`table${virtual ? " frame" : ""}${late ? " late" : ""}`}
+      class={`table${virtual ? " frame" : " stacking"}${late ? " late" : ""}`}
       ref={frame}
       tabIndex={0}
       role="region"
@@ -86,15 +88,15 @@ export function Table<Row>(props: TableProps<Row>) {
       aria-busy={busy}
       onScroll={virtual ? () => setTop(frame.current?.scrollTop ?? 0) : undefined}
     >
-      <table aria-rowcount={virtual ? rows.length + 1 : undefined}>
-        <thead>
-          <tr>
+      <table role="table" aria-rowcount={virtual ? rows.length + 1 : undefined}>
+        <thead role="rowgroup">
+          <tr role="row">
             {columns.map((column) => (
               <Head column={column} sort={sort} onSort={onSort} />
             ))}
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           {space(first)}
           {body}
           {virtual && space(rows.length - last)}
@@ -146,7 +148,7 @@ function Head<Row>(props: { column: Column<Row>; sort: string; onSort?: (sort: s
   const style = column.number ? "number" : undefined;
   if (by === undefined || !onSort) {
     return (
-      <th scope="col" class={style} title={column.help}>
+      <th role="columnheader" scope="col" class={style} title={column.help}>
         {column.title}
       </th>
     );
@@ -154,7 +156,7 @@ function Head<Row>(props: { column: Column<Row>; sort: string; onSort?: (sort: s
   const direction = sort === by ? "ascending" : sort === `-${by}` ? "descending" : undefined;
   const next = direction === undefined ? (column.descending ? `-${by}` : by) : direction === "ascending" ? `-${by}` : by;
   return (
-    <th scope="col" class={style} aria-sort={direction} title={column.help}>
+    <th role="columnheader" scope="col" class={style} aria-sort={direction} title={column.help}>
       <button type="button" onClick={() => onSort(next)}>
         {column.title}
         <span class="arrow" aria-hidden="true">

@@ -12,22 +12,22 @@ interface WordTableProps {
 
 export function WordTable({ table, label, picked, onPick }: WordTableProps) {
   return (
-    <div class="table" role="region" aria-label={label} tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
+    <div class="table stacking" role="region" aria-label={label} tabIndex={0}>
+      <table role="table">
+        <thead role="rowgroup">
+          <tr role="row">
             {table.columns.map((column) => (
-              <th scope="col" class={column.number ? "number" : undefined}>
+              <th role="columnheader" scope="col" class={column.number ? "number" : undefined}>
                 {column.title}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           {table.rows.map((row, place) => (
-            <tr class={place === picked ? "picked" : undefined}>
+            <tr role="row" class={place === picked ? "picked" : undefined}>
               {row.map((cell, at) => (
-                <td class={table.columns[at]?.number ? "number" : undefined}>
+                <td role="cell" class={table.columns[at]?.number ? "number" : undefined} data-label={table.columns[at]?.title}>
                   {at === 0 && onPick ? (
                     <button type="button" class="more" aria-pressed={place === picked} onClick={() => onPick(place)}>
                       <bdi>{cell}</bdi>

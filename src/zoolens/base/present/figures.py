@@ -13,8 +13,11 @@ _SMALL: Final = 0.001  # probabilities nearer to 0 or 1 are not told exactly
 
 _ONCE_TOO_NARROW: Final = ("ece", "brier", "nll", "score")
 
+_PREFIXED: Final = ("s", "B", "J")  # units whose figures are written with SI prefixes; counts are so by `count` alone
+
 _SCALES = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
+    "J": ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")),
     "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
     "": ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
 }
@@ -24,6 +27,8 @@ def short_number(value: float) -> str:
     """A number without a unit: 0.05, 1e−8, 512."""
     if value == 0:
         return "0"
+    if 1e4 <= abs(value) < 1e5:
+        return f"{value:,.0f}".replace("-", "−")
     if abs(value) >= 1e5 or abs(value) < 1e-3:
         digits, power = f"{value:.2e}".split("e")
         return f"{digits.rstrip('0').rstrip('.')}e{int(power)}".replace("-", "−")
@@ -66,12 +71,21 @@ def figure(value: float | None, unit: str = "") -> str:
         return NOTHING
     if unit == "fraction":
         return f"{100 * value:.1f} %"
-    if unit in ("s", "B"):
+    if unit in _PREFIXED:
         for factor, name in _SCALES[unit]:
             if abs(value) >= factor:
                 return f"{_three_digits(value / factor)} {name}"
         return f"{_three_digits(value / _SCALES[unit][-1][0])} {_SCALES[unit][-1][1]}"
     return f"{_three_digits(value)}{' ' + unit if unit else ''}"
+
+
+def figure_with_ends(value: float, low: float | None, high: float | None, unit: str = "") -> str:
+    """86.9 % [85.4, 88.3]: the ends in the unit of the figure, which is written once. The figure alone where the
+    interval is unknown."""
+    text = figure(value, unit)
+    return (
+        text if low is None or high is None else f"{text} [{_end_of(low, value, unit)}, {_end_of(high, value, unit)}]"
+    )
 
 
 def count(value: float | None) -> str:
@@ -122,12 +136,16 @@ def has_old_interval(observation: Observation) -> bool:
 
 
 def _end(value: float, observation: Observation) -> str:
-    """An end of an interval in the unit of its figure."""
-    if observation.unit == "fraction":
+    return _end_of(value, observation.value or 0.0, observation.unit)
+
+
+def _end_of(value: float, middle: float, unit: str) -> str:
+    """An end of an interval in the unit of its figure `middle`."""
+    if unit == "fraction":
         return f"{100 * value:.1f}"
-    if observation.unit in _SCALES:
-        scales = _SCALES[observation.unit]
-        factor = next((factor for factor, _ in scales if abs(observation.value or 0.0) >= factor), scales[-1][0])
+    if unit in _PREFIXED:
+        scales = _SCALES[unit]
+        factor = next((factor for factor, _ in scales if abs(middle) >= factor), scales[-1][0])
         return _three_digits(value / factor)
     return _three_digits(value)
 
@@ -155,6 +173,11 @@ def scope_words(observation: Observation) -> str:
     """The scope with the name of its class, where the run knows it: class=15 (person)."""
     name = _stored_name(observation)
     return observation.scope if name is None else f"{observation.scope} ({name})"
+
+
+def class_name(observation: Observation) -> str:
+    """The name of the class that a figure is of; empty where it is of no class, or of one without a name."""
+    return _stored_name(observation) or ""
 
 
 def class_words(observation: Observation) -> str:

@@ -11,10 +11,13 @@ from zoolens.base.present.charts import (
     for_file,
     level,
     logarithmic_ticks,
+    quantity,
     shade,
+    si_labels,
     themed,
     values,
 )
+from zoolens.base.present.images import svg
 
 
 def chart(**spec):
@@ -77,3 +80,19 @@ def test_names_of_levels_that_have_no_room_beside_each_other_are_turned():
     assert wide["axis"]["labelAngle"] == 0
     assert narrow["axis"]["labelAngle"] < 0
     assert level("y", ["kaiming_uniform"] * 9, axis("init"))["axis"]["labelAngle"] == 0  # below each other
+
+
+def test_every_tick_has_its_unit_with_a_prefix():
+    pytest.importorskip("vl_convert")
+    for unit, low, high, shown in (
+        ("s", 1e-5, 2.0, ("10 µs", "1 ms", "1 s")),
+        ("B", 1e3, 2e9, ("1 kB", "1 MB", "1 GB")),
+        ("J", 1e-6, 2.0, ("1 µJ", "1 mJ", "1 J")),
+    ):
+        ticks = axis("x", expression=si_labels(unit), values=logarithmic_ticks(low, high, most=9))
+        x = quantity("x", low, high, ticks, type="log")
+        spec = {"data": {"values": [{"x": low}]}, "mark": "point", "encoding": {"x": x}, "width": 900}
+        drawn = svg(Chart("ticks", "Ticks", spec))
+        assert [label for label in shown if f">{label}<" not in drawn] == []
+    assert si_labels("inputs/s") is None
+    assert "%" in str(si_labels("fraction", 0.01))

@@ -11,6 +11,7 @@ from zoolens.base.present.charts import (
     DIM,
     INK,
     LETTER,
+    SERIES,
     Chart,
     Spec,
     axis,
@@ -138,7 +139,7 @@ def _counts(exchanges: Exchanges, results: Results, end: float) -> Spec:
             "x": quantity("x", 0.0, end, axis("seconds", tickCount=8)),
             "y": quantity("y", 0.0, most, axis("requests/s", tickCount=4)),
             "color": series(
-                "line", list(lines), ("#6b7280", "#1f6feb", "#c2255c"), symbolType="stroke", symbolStrokeWidth=3
+                "line", list(lines), (SERIES[5], SERIES[0], SERIES[4]), symbolType="stroke", symbolStrokeWidth=3
             ),
         },
         "width": WIDTH,

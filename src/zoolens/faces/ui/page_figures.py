@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from zoolens.base.present.figures import has_old_interval, provenance_mark, with_interval, without_interval
+from zoolens.base.present.figures import class_name, has_old_interval, provenance_mark, with_interval, without_interval
+from zoolens.base.present.metric_words import metric_title, scope_title
 from zoolens.base.present.pages import Tile
 from zoolens.base.store.records import Observation, Provenance, Run
 from zoolens.base.store.store import Store
@@ -22,6 +23,9 @@ class Figure(Answer):
 
     metric: Shown
     scope: Shown
+    title: Shown
+    """The metric in words, such as "median latency", and `part` likewise what the figure is of: "batches of 8"."""
+    part: Shown
     value: float | None
     low: float | None
     high: float | None
@@ -49,6 +53,8 @@ def figure_of(observation: Observation) -> Figure:
     mark, covered = provenance_mark(observation), not has_old_interval(observation)
     return Figure.of(
         observation,
+        title=metric_title(observation.metric),
+        part=scope_title(observation.scope, class_name(observation)),
         low=observation.low if covered else None,
         high=observation.high if covered else None,
         words=without_interval(observation) + mark,

@@ -7,6 +7,7 @@ from typing import Final
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.figures import class_words, provenance_mark, stack_label, with_interval
+from zoolens.base.present.metric_words import figure_title, important_first, metric_title, scope_title
 from zoolens.base.present.pages import Page, Section, Tile
 from zoolens.base.present.tables import Column, Table
 from zoolens.base.store.records import GUESSED, Observation, Run
@@ -20,9 +21,9 @@ from zoolens.findings.measure.reliability import reliability_chart, reliability_
 from zoolens.findings.measure.run_data import ACCURACY, judged_observation, main_metric
 from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
 
-_TILES: Final = {"latency_p50": "median latency", "file_size": "file", "peak_memory": "peak memory"}
+_TILES: Final = ("latency_p50", "file_size", "peak_memory")
 _FIGURES: Final = (
-    Column("metric", "key"), Column("scope"), Column("value", "number"), Column("n", "number"), Column("why"),
+    Column("metric", "key"), Column("of"), Column("value", "number"), Column("n", "number"), Column("why"),
 )  # fmt: skip
 _CLASSES: Final = (Column("class"), Column("metric"), Column("value", "number"))
 
@@ -54,12 +55,11 @@ def run_tiles(run: Run, observations: Sequence[Observation]) -> Iterator[Tile]:
     """The figures that stand for a run, each of all inputs or of the smallest batch."""
     standing = judged_observation(run, observations)
     judged = main_metric(run) if standing is None else standing.metric
-    for metric, caption in {judged: "top-1" if judged == ACCURACY else judged, **_TILES}.items():
+    for metric in dict.fromkeys((judged, *_TILES)):
         known = [each for each in observations if each.metric == metric and not _detail(each)]
         first = min(known, key=lambda each: (len(each.scope), each.scope), default=None)
         if first is not None and first.value is not None:
-            where = f", {first.scope.replace('=', ' ')}" if first.scope else ""
-            yield Tile(with_interval(first), f"{caption}{where}")
+            yield Tile(with_interval(first), figure_title(metric, first.scope))
 
 
 def _detail(observation: Observation) -> bool:
@@ -91,7 +91,7 @@ def _classes(run: Run, observations: Sequence[Observation]) -> Iterator[Section]
     if main_metric(run) == ACCURACY or not of_classes:
         return
     lowest = sorted(of_classes, key=lambda each: each.value or 0.0)
-    rows = [(class_words(each), each.metric, with_interval(each)) for each in lowest]
+    rows = [(class_words(each), metric_title(each.metric), with_interval(each)) for each in lowest]
     yield Section("Classes", ("The lowest first.",), tables=(("", Table("classes", _CLASSES, tuple(rows))),))
 
 
@@ -102,16 +102,16 @@ def _latencies(store: Store, run: Run) -> Iterator[Section]:
 
 
 def figures_table(observations: Sequence[Observation]) -> Table:
-    """All observations but those of single classes and epochs, and raw timings."""
+    """The figures that matter most first: all observations but those of single classes and epochs, and raw timings."""
     rows = [
         (
-            each.metric,
-            each.scope,
+            metric_title(each.metric),
+            scope_title(each.scope),
             f"{with_interval(each)}{provenance_mark(each)}",
             each.n,
             str(each.details.get("reason", "")) if each.value is None else "",
         )
-        for each in observations
+        for each in important_first(observations)
         if not _detail(each)
     ]
     return Table("figures", _FIGURES, tuple(rows))

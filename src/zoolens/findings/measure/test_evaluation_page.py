@@ -21,7 +21,7 @@ def test_classes_have_their_names_and_the_lowest_comes_first(tmp_path, task, lis
         store.finish_stage(run.id, "metric:task", facts)
         page = run_page(store, store.run(run.id))
     tables = {section.title: section.tables[0][1].rows for section in page.sections if section.tables}
-    assert [row[0] for row in tables["Figures"]] == ["ap"]
+    assert [row[0] for row in tables["Figures"]] == ["average precision (AP)"]
     classes = [(row[0], row[2]) for row in tables.get("Classes", ())]
     assert classes == ([("<b>dog", "25.0 %"), ("cat", "75.0 %")] if listed else [])
 
@@ -35,4 +35,4 @@ def test_the_mean_score_is_on_a_card_where_the_dataset_does_not_define_the_main_
         run = store.begin_run(ModelRecord("m", "zoo:vad@1", "fake", manifest), DatasetRecord("d", "data", 3), stack)
         store.finish_stage(run.id, "metric:task", [score])
         tiles = run_page(store, store.run(run.id)).tiles
-    assert [(tile.figure, tile.caption) for tile in tiles] == [("50.0 % [40.0, 60.0]", "score")]
+    assert [(tile.figure, tile.caption) for tile in tiles] == [("50.0 % [40.0, 60.0]", "mean score")]

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.present.charts import Spec, themed
+from zoolens.base.present.metric_words import important_first
 from zoolens.base.store.json_columns import as_plain
 from zoolens.base.store.records import GUESSED, MEASURED_KINDS, WITH_NETWORK, Observation, Run, RunKey, is_disturbed
 from zoolens.base.store.run_columns import RunState
@@ -107,7 +108,7 @@ def run_detail(context: Context, query: RunQuery) -> RunDetail:
         notes=list(_notes(context, run, known)),
         advice=_AGAIN.get(item.state, "") if run.kind in MEASURED_KINDS else "",
         stages=[StageItem.of(state, stage=name) for name, state in context.store.stages(run.id).items()],
-        figures=[figure_of(observation) for observation in known if _of_run(observation)][:MOST_ROWS],
+        figures=[figure_of(observation) for observation in important_first(known) if _of_run(observation)][:MOST_ROWS],
         observations=len(known),
         environment=facts_of(run.stack.identity),
         resolved=facts_of({name: value for name, value in run.resolved.items() if name not in ("origin", "outputs")}),

@@ -45,7 +45,7 @@ def ask(home, client):  # noqa: F811
 def test_all_rows_with_the_front(ask):
     answer = ask("/choose").json()
     assert (answer["rows"], answer["problem"], answer["verdict"]) == (3, None, "")
-    assert answer["x"]["title"] == "latency p50 at batch 1 in ms"
+    assert answer["x"]["title"] == "median latency, one input at a time"
     assert "accuracy" in answer["metrics"]
     rows = ask("/choose/rows").json()["rows"]
     assert [(row["ref"], row["front"]) for row in rows] == [
@@ -53,7 +53,7 @@ def test_all_rows_with_the_front(ask):
         ("zoo:quick@1", True),
         ("zoo:worse@1", False),
     ]
-    assert rows[0]["y"] == "90 % [80 %, 100 %]"
+    assert rows[0]["y"] == "90.0 % [80.0, 100.0]"
 
 
 def test_models_that_nobody_ran_are_counted_apart(home, ask):
@@ -128,7 +128,7 @@ def test_rows_whose_figures_were_guessed_or_disturbed_are_marked(home, ask):
     timing = Observation("latency_p50", 0.005, scope="batch=1", unit="s", details={"disturbed": True})
     home.finish_stage(run.id, "latency:batch=1", [timing])
     rows = {row["ref"]: row for row in ask("/choose/rows").json()["rows"]}
-    assert rows["zoo:drafted@1"]["y"] == "80 % [70 %, 90 %] (guessed)"
+    assert rows["zoo:drafted@1"]["y"] == "80.0 % [70.0, 90.0] (guessed)"
     assert not any("guessed" in row["y"] for ref, row in rows.items() if ref != "zoo:drafted@1")
     assert all("(disturbed)" not in row["x"] for ref, row in rows.items() if ref != "zoo:drafted@1")
 

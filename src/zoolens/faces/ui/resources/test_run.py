@@ -134,7 +134,7 @@ def test_a_run_says_what_a_reader_must_know(home, client):
     assert answer["notes"][0] == "It is about a part of the dataset: 10 of 500 inputs."
     assert "(disturbed)" in answer["notes"][1]
     assert "(disturbed)" in answer["figures"][0]["words"]
-    assert answer["tiles"][0]["title"] == "median latency, batch 1"
+    assert answer["tiles"][0]["title"] == "median latency, one input at a time"
     assert {"name": "limit", "value": "10"} in answer["origin"]
     assert not any(fact["name"].startswith("manifest") for fact in answer["origin"])
     assert [(one["id"], one["attempt"]) for one in answer["attempts"]] == [(run.id, 0), (again.id, 1)]

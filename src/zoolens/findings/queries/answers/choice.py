@@ -16,12 +16,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.base.present.charts import si_labels
+from zoolens.base.present.metric_words import figure_title
 from zoolens.base.statistics.pareto import clearly_beaten, front
+from zoolens.base.store.scopes import Dimension
 from zoolens.findings.index.index import Index
 from zoolens.findings.queries.answers.query_answers import Answer
 from zoolens.findings.queries.answers.wording import predicate_words
 from zoolens.findings.queries.language.errors import UnknownQueryName
-from zoolens.findings.queries.planning.metrics import ACCURACY, ResolvedMetric, higher_is_better, resolved_metric
+from zoolens.findings.queries.planning.metrics import ResolvedMetric, higher_is_better, resolved_metric
 
 MOST_POINTS: Final = 2000  # of a picture; those that matter are always among them
 _SCALES: Final = {
@@ -59,12 +62,10 @@ class Respect:
     @property
     def title(self) -> str:
         metric, _, scope = self.column.partition("@")
-        name = {ACCURACY: "accuracy"}.get(metric, metric.replace("_", " "))
-        return (
-            name
-            + (f" at {scope.replace('=', ' ')}" if scope.startswith("batch=") else "")
-            + (f" in {self.shown_unit}" if self.shown_unit else "")
-        )
+        name = figure_title(metric, scope if scope.startswith(Dimension.BATCH.prefix) else "")
+        # Where every tick has its unit, the title has none.
+        prefixed = not self.shown_unit or si_labels(self.unit, self.factor) is not None
+        return name if prefixed else f"{name} in {self.shown_unit}"
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from zoolens.base.present.charts import (
     DIM,
+    FILLS,
     INK,
     LETTER,
+    NUMBER,
     SERIES,
     Chart,
     Spec,
@@ -22,9 +24,11 @@ from zoolens.base.present.charts import (
     logarithmic_ticks,
     quantity,
     series,
+    si_labels,
     values,
 )
 from zoolens.base.present.labels import LONGEST, fitting_labels, label_mark
+from zoolens.base.present.text import shareable
 from zoolens.findings.queries.answers.choice import Choice, Point, Respect, Standing
 from zoolens.findings.queries.answers.wording import amount, amount_with_interval
 
@@ -32,6 +36,7 @@ WIDTH: Final = 720
 HEIGHT: Final = 420
 LABELLED: Final = 9
 MANY: Final = 300  # points, from which on they are small and only those that matter have intervals
+_LONGEST_TITLE: Final = 60  # characters of an axis
 MOST_RUNTIMES: Final = 5  # with a colour of their own
 _COLOURS: Final = {
     Standing.ANSWER: SERIES[0], Standing.FITS: "#7fb0f5", Standing.NEAR_MISS: SERIES[1],
@@ -47,7 +52,7 @@ def choice_chart(choice: Choice) -> Chart:
         note = choice.notes[0] if choice.notes else "Nothing is indexed yet."
         return Chart("choice", title, {"title": heading(title, note), "width": WIDTH, "height": 60, **_nothing()})
     x, y = choice.x, choice.y
-    title = f"{_capital(x.title)} and {y.title}"
+    title = f"{_capital(y.title)} against {x.title}"
     drawn = [point for point in choice.points if _drawable(point, x, y)]
     if not drawn:
         words = heading(title, "No row has figures above zero, which a logarithmic scale needs.")
@@ -64,6 +69,7 @@ def choice_chart(choice: Choice) -> Chart:
         *_labels(drawn, axes),
     ]
     spec = {
+        **FILLS,
         "title": heading(title, _subtitle(choice)),
         "width": WIDTH,
         "height": HEIGHT,
@@ -129,11 +135,13 @@ class _Axes:
         }
 
     def _position(self, name: str, respect: Respect, low: float, high: float) -> Spec:
+        labels = si_labels(respect.unit, respect.factor) or NUMBER
+        title = shareable(respect.title, _LONGEST_TITLE)
         if _logarithmic(respect):
             ticks = logarithmic_ticks(low, high)
             shown: Spec = {"values": ticks} if len(ticks) > 2 else {"tickCount": 5}
-            return quantity(name, low, high, axis(respect.title, **shown), type="log")
-        return quantity(name, low, high, axis(respect.title, tickCount=6))
+            return quantity(name, low, high, {**axis(expression=labels, **shown), "title": title}, type="log")
+        return quantity(name, low, high, {**axis(expression=labels, tickCount=6), "title": title})
 
     def pixels(self, point: Point) -> tuple[float, float]:
         across, up = (
@@ -271,8 +279,8 @@ def _circles(
         "tooltip": [
             {"field": "name", "type": "nominal", "title": "model"},
             {"field": "runtime", "type": "nominal"},
-            {"field": "x_words", "type": "nominal", "title": axes.x.metric},
-            {"field": "y_words", "type": "nominal", "title": axes.y.metric},
+            {"field": "x_words", "type": "nominal", "title": axes.x.title},
+            {"field": "y_words", "type": "nominal", "title": axes.y.title},
             *([{"field": "size_words", "type": "nominal", "title": size.metric}] if size else []),
             {"field": "about", "type": "nominal"},
         ],
@@ -345,7 +353,12 @@ def _labels(points: Sequence[Point], axes: _Axes) -> list[Spec]:
         mark = {**label_mark(align), "color": INK}
         if rows:
             layers.append(
-                {"data": values(rows), "mark": mark, "encoding": {**axes.encoding, "text": {"field": "text"}}}
+                {
+                    "name": f"labels_{align}",
+                    "data": values(rows),
+                    "mark": mark,
+                    "encoding": {**axes.encoding, "text": {"field": "text"}},
+                }
             )
     return layers
 

@@ -52,8 +52,8 @@ def test_the_front_has_what_nobody_beats_in_both_and_the_wider_one_counts_the_si
     shown = points(choice)
     assert {name for name, point in shown.items() if point.front} == {"fast", "good"}
     assert {name for name, point in shown.items() if point.front_with_size} == {"fast", "good", "small"}
-    assert choice.x.title == "latency p50 at batch 1 in ms"
-    assert choice.y.title == "accuracy in %"
+    assert choice.x.title == "median latency, one input at a time"  # its ticks have the unit
+    assert choice.y.title == "top-1 accuracy"
     assert choice.x.factor == 1e-3
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from zoolens.base.present.figures import percent_down, percent_up
+from zoolens.base.present.figures import count, figure_with_ends, percent_down, percent_up
 from zoolens.base.store.records import Provenance
 from zoolens.findings.index.tables.rows import Figure
 from zoolens.findings.queries.planning.predicates import Predicate
@@ -32,9 +32,10 @@ def amount(value: float, unit: str = "") -> str:
 
 
 def amount_with_interval(value: float, low: float | None, high: float | None, unit: str) -> str:
-    """86.9 % [85.4 %, 88.3 %]; the amount alone where the interval is unknown."""
-    text = amount(value, unit)
-    return text if low is None or high is None else f"{text} [{amount(low, unit)}, {amount(high, unit)}]"
+    """86.9 % [85.4, 88.3]: a measured figure as everywhere else. Counts are shortened: 25.6M."""
+    if unit == "" and (low is None or high is None):
+        return count(value) if abs(value) >= _PLAIN else amount(value)
+    return figure_with_ends(value, low, high, unit)
 
 
 def at_least(share: float) -> str:
