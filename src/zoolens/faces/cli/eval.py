@@ -137,7 +137,7 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
         for outcome in carry_out(plan, store, bars):
             outcomes.append(outcome)
             if not chosen["as_json"]:
-                bars.show(_line(outcome))
+                bars.show(outcome_line(outcome))
     (print_json if chosen["as_json"] else print_outcomes)(store, outcomes, plan.batches)
     _complain(outcomes, chosen["fail_on"])
 
@@ -172,7 +172,8 @@ def refuse_not_done(outcomes: Sequence[Outcome]) -> None:
         )
 
 
-def _line(outcome: Outcome) -> str:
+def outcome_line(outcome: Outcome, *, guesses_shown: bool = False) -> str:
+    """One line about an outcome. `guesses_shown`: what the manifest guesses was printed before."""
     from rich.markup import escape
 
     from zoolens.inventory.catalog.stored import guesses_in_words
@@ -184,7 +185,8 @@ def _line(outcome: Outcome) -> str:
         return f"[dim]– {title}: skipped, {escape(outcome.skipped)}[/]"
     if outcome.not_done:
         return f"[yellow]–[/] {title}: {escape(outcome.not_done)}"
-    guesses = [guesses_in_words(outcome.guessed)] if outcome.guessed else []
+    in_words = "its accuracy rests on guesses" if guesses_shown else guesses_in_words(outcome.guessed)
+    guesses = [in_words] if outcome.guessed else []
     if outcome.warnings:
         return f"[yellow]![/] {title}: {escape(_all((*outcome.warnings, *outcome.notes, *guesses)))}"
     count = len(outcome.measured)

@@ -33,7 +33,8 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "identify": "Name the architecture of a file by its structure.",
     },
     "Measure": {
-        "demo": "Evaluate the built-in models on the built-in dataset: start here.",
+        "init": "Say which model of a folder to ship: start here.",
+        "demo": "Evaluate the built-in models on the built-in dataset.",
         "eval": "Measure models on a dataset, in runtimes, on this machine.",
         "reproduce": "Run a stored run again and say which figures hold.",
         "trace": "Say where the time of a model goes, down to the kernel.",
@@ -93,8 +94,10 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        from zoolens.faces.cli.examples import with_examples
+
         command: click.Command = importlib.import_module(f"zoolens.faces.cli.{cmd_name}").command
-        return command
+        return with_examples(command, cmd_name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:
@@ -114,7 +117,7 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name.ljust(width), line) for name, line in commands.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="zoolens")
 @click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
 @click.option(
@@ -126,8 +129,13 @@ class LazyGroup(click.Group):
 def cli(ctx: click.Context, debug: bool, yes: bool) -> None:
     """The truth about neural-network models: how accurate, how fast and how big, in each runtime, on your data.
 
-    Start with `zoolens demo`. Models are named zoo:name, or by the path of a file.
+    Without a command it says where you are and what comes next. Models are named zoo:name, or by the path of a file.
     """
+    if ctx.invoked_subcommand is None:
+        from zoolens.faces.cli.whereabouts import print_whereabouts
+
+        print_whereabouts()
+        return
     from zoolens.base.safety.consent import asking
     from zoolens.faces.cli.asking import asker
 
@@ -136,7 +144,7 @@ def cli(ctx: click.Context, debug: bool, yes: bool) -> None:
 
 
 _GOING_ON: Final = frozenset({  # commands that file what they finish, piece by piece, and look for it first
-    "eval", "doctor", "fleet run", "pull", "trace run", "index build", "index add", "port train",
+    "init", "eval", "doctor", "fleet run", "pull", "trace run", "index build", "index add", "port train",
     "crosstrain run", "crosstrain train", "crosstrain explain", "crosstrain import", "crosstrain submit",
 })  # fmt: skip
 

@@ -69,12 +69,18 @@ def import_(file: Path, output: Path | None, force: bool) -> None:
 
 def _write(manifest: Manifest, folder: Path, output: Path | None, force: bool) -> None:
     """Write a drafted manifest, whose files are named from `folder`, to `output` or else into that folder."""
-    from zoolens.inventory.preprocess.outputs import relocated_manifest
-
     target = output or folder / f"{manifest.name.replace('/', '_')}.yaml"
     if str(target) == "-":
         click.echo(dump_manifest(manifest), nl=False)
         return
+    write_manifest(manifest, folder, target, force=force)
+    click.echo(f"{target} written. {manifest.description}")
+
+
+def write_manifest(manifest: Manifest, folder: Path, target: Path, *, force: bool = False) -> None:
+    """Write a manifest whose files are named from `folder`. A file that exists is overwritten only by force."""
+    from zoolens.inventory.preprocess.outputs import relocated_manifest
+
     if target.exists() and not force:
         raise ManifestError(f"{target} exists already.", hint="Overwrite it with --force, or name another with -o.")
     text = dump_manifest(relocated_manifest(manifest, folder, target.resolve().parent))
@@ -82,7 +88,6 @@ def _write(manifest: Manifest, folder: Path, output: Path | None, force: bool) -
         target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ManifestError(f"{target} cannot be written: {error.strerror}.", hint="Name another with -o.") from error
-    click.echo(f"{target} written. {manifest.description}")
 
 
 @command.command("validate")

@@ -26,7 +26,7 @@ LABELS: Final = "labels.csv"
 MAX_ENCODED: Final = 1 << 28  # bytes of an image file
 _IMAGES: Final = Kinds(SUFFIXES, OTHER_SUFFIXES)
 _LOOSE: Final = ""  # among counts by suffix: pictures in no class folder
-_SPLITS: Final = frozenset(
+SPLITS: Final = frozenset(
     ("train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval", "holdout")
 )
 
@@ -184,7 +184,7 @@ def _from_subfolders(
 
 def _refuse_splits(folder: Path, subfolders: Sequence[Path]) -> None:
     """Refuses folders such as train and val, which are splits and not classes."""
-    named = all(path.name.casefold() in _SPLITS for path in subfolders)
+    named = all(path.name.casefold() in SPLITS for path in subfolders)
     if named and any(below.is_dir() for path in subfolders for below in path.iterdir()):
         splits = ", ".join(path.name for path in subfolders)
         raise DatasetError(

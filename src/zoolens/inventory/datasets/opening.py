@@ -179,7 +179,7 @@ def _kind_of_folder(folder: Path) -> str | None:
     if LABELS in names:
         sounds = next(images_under(folder), None) is None and next(sounds_under(folder), None) is not None
         return "sounds" if sounds else "imagefolder"
-    if (kind := _kind_by_annotations(folder, names)) is not None:
+    if (kind := kind_by_annotations(folder, names)) is not None:
         return kind
     if all((folder / name).is_dir() for name in (IMAGES, MASKS)):
         return "masks"
@@ -200,7 +200,7 @@ def _kind_of_folder(folder: Path) -> str | None:
     return "parquet" if next(folder.rglob("*.parquet"), None) else None
 
 
-def _kind_by_annotations(folder: Path, names: Sequence[str]) -> str | None:
+def kind_by_annotations(folder: Path, names: Sequence[str]) -> str | None:
     """Folders with files of annotations, which their sub-folders alone would make folders of classes."""
     if {CORPUS, QUERIES} <= set(names):
         return "beir"

@@ -41,7 +41,7 @@ class FolderZoo(Zoo):
             if not root.is_dir():
                 self._problems.append(f"{root} is not a folder.")
                 continue
-            for entry, path in self._entries_in(root):
+            for entry, path in self.located(root):
                 places = self._places.setdefault(entry.full_ref, [])
                 places.append(path)
                 if len(places) > 1:
@@ -49,9 +49,10 @@ class FolderZoo(Zoo):
                 elif search is None or search.lower() in entry.manifest.name.lower():
                     yield entry
 
-    def _entries_in(self, root: Path) -> Iterator[tuple[Entry, Path]]:
-        """Each model with the path of its manifest, or of its file."""
-        paths = sorted(_walk(root))
+    def located(self, root: Path, besides: Path | None = None) -> Iterator[tuple[Entry, Path]]:
+        """Each model below `root` with the path of its manifest, or of its file; the folder `besides` is passed
+        over."""
+        paths = sorted(_walk(root, besides))
         described: set[Path] = set()
         for path in paths:
             if path.suffix in SUFFIXES and (entry := self._described(path)) is not None:
@@ -105,11 +106,13 @@ def _roots_from_environment() -> list[Path]:
     return [Path(part).expanduser() for part in value.split(os.pathsep) if part]
 
 
-def _walk(root: Path) -> Iterator[Path]:
+def _walk(root: Path, besides: Path | None) -> Iterator[Path]:
     """Files and SavedModel folders; hidden folders are passed over, links to folders not followed."""
     for folder, names, files in os.walk(root):
         here = Path(folder)
         saved = [name for name in names if guess_format(here / name) == "tf-savedmodel"]
         yield from (here / name for name in saved)
-        names[:] = sorted(name for name in names if not name.startswith(".") and name not in saved)
+        names[:] = sorted(
+            name for name in names if not name.startswith(".") and name not in saved and here / name != besides
+        )
         yield from (here / name for name in files if not name.startswith("."))

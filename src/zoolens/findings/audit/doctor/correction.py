@@ -38,7 +38,7 @@ def write_corrected(diagnosis: Diagnosis, model: str, target: Path, *, force: bo
     if target.exists() and not force:
         raise ManifestError(f"{target} exists already.", hint="Overwrite it with --force, or name another file.")
     folder = find(model).folder
-    corrected = _without_guesses(diagnosis.corrected)
+    corrected = without_guesses(diagnosis.corrected)
     if folder is not None:
         corrected = relocated_manifest(corrected, folder.resolve(), target.resolve().parent)
     try:
@@ -47,7 +47,7 @@ def write_corrected(diagnosis: Diagnosis, model: str, target: Path, *, force: bo
         raise ManifestError(f"{target} cannot be written: {error.strerror}.", hint="Name another file.") from error
 
 
-def _without_guesses(manifest: Manifest) -> Manifest:
+def without_guesses(manifest: Manifest) -> Manifest:
     """What was tried on data is no guess any more."""
     kept = {name: value for name, value in manifest.attributes.items() if name != GUESSED}
     return manifest.model_copy(update={"attributes": kept})
