@@ -11,6 +11,7 @@ from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.base.present.text import clean
 from zoolens.base.verdicts import enforce
+from zoolens.faces.cli.completed_names import complete_runs
 from zoolens.faces.cli.options import json_option, wide_option
 from zoolens.faces.cli.stores import store_option
 from zoolens.findings.comparisons.wording import agreement_words, metric_words, silence_words, uncompared_words
@@ -23,8 +24,8 @@ _LONGEST = 120  # characters of a fact of the environment; --json has all of it
 
 
 @click.command()
-@click.argument("run_a", metavar="A")
-@click.argument("run_b", metavar="B")
+@click.argument("run_a", metavar="A", shell_complete=complete_runs)
+@click.argument("run_b", metavar="B", shell_complete=complete_runs)
 @click.option(
     "--fail-on",
     "conditions",

@@ -12,6 +12,7 @@ from zoolens.base.present.figures import count, figure
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, echo_prose, make_console, plain, print_table
 from zoolens.base.verdicts import at_least, judged, refuse_unknown
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import Size, json_option, shape_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
@@ -30,7 +31,7 @@ _LONGEST: Final = 48  # characters of a layer's name
 
 
 @click.command("cost")
-@click.argument("model")
+@click.argument("model", shell_complete=complete_models)
 @click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, instead of the model's own.")
 @shape_option
 @click.option("--layers", is_flag=True, help="Show every layer that computes something.")

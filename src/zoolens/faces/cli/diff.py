@@ -12,6 +12,7 @@ import click
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.present.terminal import echo_json, make_console, plain
 from zoolens.base.verdicts import at_least
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.exit_codes import trouble
 from zoolens.faces.cli.options import OUT_FILE, Size, json_option, shape_option, trust_option
 from zoolens.faces.cli.stores import check_store, store_option
@@ -28,8 +29,8 @@ SHOWN = 12  # differences, unless --all
 
 
 @click.command("diff")
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", metavar="A", shell_complete=complete_models)
+@click.argument("b", metavar="B", shell_complete=complete_models)
 @click.option("--size", type=Size(), help="Image size of both, such as 224 or 480x640, instead of each model's own.")
 @shape_option
 @click.option("--html", type=OUT_FILE, help="Write a page with the picture.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import OUT_FILE, json_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", metavar="A")
+@click.argument("model", metavar="A", shell_complete=complete_models)
 @click.option(
     "--with", "neighbours", type=click.IntRange(1), default=5, show_default=True, help="Number of nearest equivalents."
 )

@@ -9,6 +9,7 @@ import click
 
 from zoolens.base.errors import GateFailed
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import json_option, on_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", metavar="MODEL")
+@click.argument("model", metavar="MODEL", shell_complete=complete_models)
 @click.option("--data", "-d", required=True, help="Labelled dataset: 'demo', a path, or kind:path?key=value.")
 @click.option("--runtime", "-r", default=None, help="Runtime; default: the first that can run the model.")
 @click.option("--limit", type=click.IntRange(2), default=None, help="Use this many inputs, drawn at random.")

@@ -10,6 +10,7 @@ import click
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.base.verdicts import NotKnown, enforce
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import OUT_FILE, json_option, trust_option, wide_option
 from zoolens.faces.cli.stores import check_store, store_option
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("models", nargs=-1, required=True, metavar="A B…")
+@click.argument("models", nargs=-1, required=True, metavar="A B…", shell_complete=complete_models)
 @click.option("--data", "-d", help="Dataset: the name of one in the store, or one to measure on now.")
 @click.option("--runtime", "-r", help="Only runs in this runtime; for a matrix a pattern, '*' for all.")
 @click.option(

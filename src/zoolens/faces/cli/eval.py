@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoolens.base.errors import ZoolensError
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import json_option, listed_names, on_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
@@ -26,7 +27,7 @@ def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ..
 
 
 @click.command(name="eval")
-@click.argument("models", nargs=-1, required=True, metavar="MODEL…")
+@click.argument("models", nargs=-1, required=True, metavar="MODEL…", shell_complete=complete_models)
 @click.option(
     "--data",
     "-d",

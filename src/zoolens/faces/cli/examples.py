@@ -171,6 +171,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "env": ("zoolens env list", "zoolens env export last -o stack"),
     "env list": ("zoolens env list", "zoolens env list | grep onnxruntime"),
     "env export": ("zoolens env export last -o stack", "zoolens env export last~1 -o stack"),
+    "completion": ("zoolens completion bash", "zoolens completion fish > zoolens.fish"),
     "env remove": ("zoolens env remove 75877c2c", "zoolens env remove 75877c2c0c766d12"),
 }
 

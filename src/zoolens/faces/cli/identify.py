@@ -10,6 +10,7 @@ import click
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.base.verdicts import NotKnown, Outcome
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.exit_codes import trouble
 from zoolens.faces.cli.options import Size, json_option, shape_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
@@ -25,7 +26,7 @@ class NameContradicted(ZoolensError):
 
 
 @click.command()
-@click.argument("model", metavar="FILE_OR_MODEL_OR_FOLDER")
+@click.argument("model", metavar="FILE_OR_MODEL_OR_FOLDER", shell_complete=complete_models)
 @click.option("-n", "shown", type=click.IntRange(1), default=5, show_default=True, help="How many networks to list.")
 @click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, where the file leaves it open.")
 @shape_option

@@ -9,6 +9,7 @@ import click
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, echo_prose, print_table
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import TaskName, json_option, on_option, trust_option, wide_option
 from zoolens.faces.cli.stores import check_store, store_option
 
@@ -52,7 +53,7 @@ def build(data: str | None, task: str, structures: bool, store: str | None) -> N
 
 
 @command.command()
-@click.argument("models", nargs=-1, required=True, metavar="MODEL…")
+@click.argument("models", nargs=-1, required=True, metavar="MODEL…", shell_complete=complete_models)
 @click.option("--data", "-d", default=None, help="Dataset, as for `zoolens eval`; default: the probes of the index.")
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of --data.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs of --data at random.")
@@ -92,7 +93,7 @@ def add(
 
 
 @command.command()
-@click.argument("models", nargs=-1, required=True, metavar="MODEL…")
+@click.argument("models", nargs=-1, required=True, metavar="MODEL…", shell_complete=complete_models)
 @_data
 @_task
 @_store
@@ -126,7 +127,7 @@ def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("models", nargs=-1, metavar="[MODEL…]")
+@click.argument("models", nargs=-1, metavar="[MODEL…]", shell_complete=complete_models)
 @click.option("--runtime", "-r", default="onnxruntime", show_default=True, help="A runtime that runs ONNX.")
 @_store
 @trust_option

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.streams import guard_streams
@@ -77,10 +78,12 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "machine": "Measure this machine's peak performance.",
         "runtimes": "List the runtimes, and what each can and cannot do.",
         "env": "Show, export and remove runtime environments.",
+        "completion": "Let your shell complete commands and names of models.",
     },
 }
 COMMANDS: Final[dict[str, str]] = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
+COMPLETION_VARIABLE: Final = "_ZOOLENS_COMPLETE"  # in which a shell asks for completions
 BROKEN_PIPE = 141
 INTERRUPTED = 130
 TERMINATED = 143
@@ -109,6 +112,11 @@ class LazyGroup(click.Group):
             if close:
                 raise click.UsageError(f"{error.message} Did you mean {close[0]!r}?", ctx) from error
             raise
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """click would import every command to see whether it is hidden."""
+        named = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
@@ -184,6 +192,12 @@ def main() -> None:
     """Entry point: errors become a sentence and an exit code."""
     debug = "--debug" in sys.argv
     guard_streams()
+    if COMPLETION_VARIABLE in os.environ:
+        from click.shell_completion import add_completion_class
+
+        from zoolens.faces.cli.completion import WholeLineBash
+
+        add_completion_class(WholeLineBash)
     # Nearly all that imports and tables make lives to the end: to search it for cycles at every 700 objects, as Python
     # does, takes 25 ms of a short command.
     gc.set_threshold(200_000)
@@ -191,7 +205,7 @@ def main() -> None:
     atexit.register(gc.freeze)
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(standalone_mode=False, complete_var=COMPLETION_VARIABLE)
     except click.ClickException as error:
         error.show()
         code = error.exit_code

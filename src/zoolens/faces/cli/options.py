@@ -23,21 +23,21 @@ def listed_names(_: click.Context, __: click.Parameter, values: Sequence[str]) -
 
 
 def _show_every_column(context: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
+    if value and not context.resilient_parsing:
         from zoolens.base.present.terminal import show_every_column
 
         show_every_column(context)
 
 
 def _trust_models(context: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
+    if value and not context.resilient_parsing:
         from zoolens.base.engine.sandbox import trusting
 
         context.with_resource(trusting())
 
 
 def _begin_executor(context: click.Context, _: click.Parameter, value: str | None) -> None:
-    if value:
+    if value and not context.resilient_parsing:
         from zoolens.base.engine.executors.current_executor import running_on
 
         context.with_resource(running_on(value))

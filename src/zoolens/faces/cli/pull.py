@@ -10,6 +10,7 @@ from zoolens.base.errors import AssetError
 from zoolens.base.present.bars import Bars
 from zoolens.base.present.terminal import echo_json
 from zoolens.base.progress import count_bytes
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import json_option
 from zoolens.inventory.catalog.lookup import find_all
 from zoolens.inventory.manifests.locations import presence, resolve_asset
@@ -18,7 +19,7 @@ from zoolens.inventory.zoos.zoo import Entry
 
 
 @click.command("pull")
-@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
+@click.argument("models", nargs=-1, required=True, metavar="MODEL...", shell_complete=complete_models)
 @click.option("--format", "format_", help="Only the files of this format.")
 @json_option
 def command(models: tuple[str, ...], format_: str | None, as_json: bool) -> None:

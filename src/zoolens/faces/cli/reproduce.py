@@ -9,6 +9,7 @@ import click
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.terminal import Styled, make_console, plain, print_table
+from zoolens.faces.cli.completed_names import complete_runs
 from zoolens.faces.cli.options import trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
@@ -16,7 +17,7 @@ _COLOURS: Final = {"✓": "green", "~": "yellow", "✗": "red"}
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @click.option("--allow-code", is_flag=True, help="Run Python code that the manifest carries.")
 @click.option("--yes", is_flag=True, help="Install what the run's environment needs, without asking.")
 @store_option("reads")

@@ -20,6 +20,7 @@ from zoolens.base.present.figures import (
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_blocks, print_facts, print_table
 from zoolens.base.store.records import Observation, Provenance, Run, StageState
+from zoolens.faces.cli.completed_names import complete_runs
 from zoolens.faces.cli.options import json_option, wide_option
 from zoolens.faces.cli.stores import store_option
 from zoolens.inventory.manifests.twins import origin_of_twin
@@ -88,7 +89,7 @@ def command(
 
 
 @command.command()
-@click.argument("run")
+@click.argument("run", shell_complete=complete_runs)
 @store_option(None)
 @json_option
 @click.pass_context

@@ -12,6 +12,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.base.verdicts import NotKnown
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import OUT_FOLDER, json_option, shape_option, trust_option, wide_option
 from zoolens.faces.cli.stores import check_store, store_option
 
@@ -37,8 +38,8 @@ def _share(_: click.Context, __: click.Parameter, value: str) -> float:
 
 
 @click.command("segments")
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", metavar="A", shell_complete=complete_models)
+@click.argument("b", metavar="B", shell_complete=complete_models)
 @click.option(
     "--least",
     type=click.IntRange(1),

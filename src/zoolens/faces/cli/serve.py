@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from zoolens.base.errors import ZoolensError
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import Bytes, json_option, trust_option
 from zoolens.faces.cli.stores import check_store, store_option
 
@@ -142,7 +143,7 @@ class ServeOptions:
 
 
 @click.command()
-@click.argument("models", nargs=-1, required=True, metavar="MODEL…")
+@click.argument("models", nargs=-1, required=True, metavar="MODEL…", shell_complete=complete_models)
 @click.option("--http", type=Port(), default=8000, show_default=True, help="Port of REST; 0 takes a free one.")
 @click.option("--grpc", type=Port(), default=8001, show_default=True, help="Port of gRPC; 0 takes a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on. Others need a token.")

@@ -11,6 +11,7 @@ import click
 from zoolens.base.errors import AssetError, ZoolensError
 from zoolens.base.present.figures import count, figure
 from zoolens.base.present.terminal import echo_json, echo_prose
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import json_option, trust_option
 from zoolens.faces.cli.show_sound import describe_sound, describe_sound_step
 from zoolens.inventory.catalog.lookup import find
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @click.command("show")
-@click.argument("model")
+@click.argument("model", shell_complete=complete_models)
 @json_option
 @trust_option
 def command(model: str, as_json: bool) -> None:

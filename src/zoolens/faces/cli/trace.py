@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from zoolens.base.errors import ZoolensError
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import (
     OUT_FILE,
     json_option,
@@ -66,7 +67,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("model")
+@click.argument("model", shell_complete=complete_models)
 @click.option(
     "--runtime",
     "-r",
@@ -182,7 +183,7 @@ def _fail(outcomes: Sequence[Outcome]) -> None:
 
 
 @command.command()
-@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=complete_models)
 @click.option(
     "--runtime",
     "-r",
