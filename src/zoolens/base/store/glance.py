@@ -22,6 +22,7 @@ _NEWEST: Final = """
     JOIN datasets ON datasets.fingerprint = runs.dataset
     WHERE runs.kind = 'evaluation' ORDER BY runs.seq DESC LIMIT ?
 """
+_MODELS: Final = "SELECT DISTINCT ref FROM models LIMIT ?"
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,22 @@ class Glance:
 def glance(path: Path, newest: int) -> Glance | None:
     """What the SQLite store at `path`, which must be there, holds. None: it cannot be told without opening it."""
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", timeout=_PATIENCE, uri=True)) as connection:
+        with closing(_opened(path)) as connection:
             (runs,) = connection.execute(_COUNT).fetchone()
             rows = connection.execute(_NEWEST, (newest,)).fetchall()
     except sqlite3.Error:
         return None
     return Glance(runs, tuple(SeenRun(*map(str, row)) for row in rows))
+
+
+def measured_models(path: Path, most: int) -> list[str]:
+    """References of models that the store has facts of; none where it cannot be told without opening it."""
+    try:
+        with closing(_opened(path)) as connection:
+            return [str(ref) for (ref,) in connection.execute(_MODELS, (most,))]
+    except sqlite3.Error:
+        return []
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", timeout=_PATIENCE, uri=True)

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 from click.shell_completion import CompletionItem
 
 from zoolens.base.paths import cache_dir, data_dir
+from zoolens.base.store.glance import measured_models
 
 if TYPE_CHECKING:
     import click
 
 _MOST: Final = 500
-_PATIENCE: Final = 0.1  # seconds for a store that others write to
 _RUNS: Final = ("last", "last~1", "last~2")
 _LOCAL: Final = "file:"  # models by the path of their file, which is what one types
 
@@ -72,12 +69,8 @@ def _of_store() -> Iterator[str]:
     path = Path(named).expanduser().absolute() if named else data_dir() / "store.sqlite"
     if not path.is_file():
         return
-    try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", timeout=_PATIENCE, uri=True)) as connection:
-            rows = connection.execute("SELECT DISTINCT ref FROM models LIMIT ?", (10 * _MOST,)).fetchall()
-    except sqlite3.Error:
-        return
-    yield from (ref.partition("@")[0] for (ref,) in rows if not ref.startswith(_LOCAL))
+    refs = measured_models(path, 10 * _MOST)
+    yield from (ref.partition("@")[0] for ref in refs if not ref.startswith(_LOCAL))
 
 
 def _of_demo() -> Iterator[str]:

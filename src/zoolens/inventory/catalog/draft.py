@@ -149,11 +149,12 @@ def _specs(
 
 def _how_to_open(format_: str) -> str:
     """An environment of its own, where a runtime for it names its packages."""
+    extra = next((runtime.extra for runtime in _runtimes_for(format_, installed=False) if runtime.extra), None)
     packages = next(
         (runtime.requirements for runtime in _runtimes_for(format_, installed=False) if runtime.requirements), ()
     )
-    several = "`zoolens runtimes` says what to install"
-    return f"{several}, or open it with --env '{','.join(packages)}'." if packages else f"{several}."
+    install = f"Run: pip install 'zoolens[{extra}]'" if extra else "`zoolens runtimes` says what to install"
+    return f"{install}, or open it with --env '{','.join(packages)}'." if packages else f"{install}."
 
 
 def _runtimes_for(format_: str, *, installed: bool = True) -> list[Runtime]:

@@ -22,6 +22,8 @@ from zoolens.inventory.zoos.zoo import Entry, Weights
 
 Model = str | Path | Entry
 
+_DATASETS = ("demo",)  # which are taken for models at times
+
 
 def find(model: Model, *, draft: bool = True) -> Entry:
     """The one model of this name.
@@ -150,6 +152,11 @@ def _by_bare_name(reference: Reference, text: str) -> Entry:
     if hits:
         namesakes = {reference: paths for listed in listings for reference, paths in listed.namesakes.items()}
         return _unambiguous(max(hits, key=version_order), namesakes)
+    if Path(text).is_dir():
+        raise ManifestError(
+            f"{text} is a folder, and no model.",
+            hint="Name a model file in it, or let `zoolens init` evaluate all that it holds.",
+        )
     if Path(text).exists():
         raise ManifestError(
             f"{text} is there, but it is neither a manifest nor a model in a known format.",
@@ -159,6 +166,8 @@ def _by_bare_name(reference: Reference, text: str) -> Entry:
         raise UnknownName("model file", text, hint="Check the path.")
     close = _like(reference.name, entries)
     listed = "Name it zoo:name; `zoolens models` lists them."
+    if text in _DATASETS:
+        listed = f"{text} is a dataset: --data {text}. All models of the demo are 'demo:*'."
     raise UnknownName("model", text, hint=f"Did you mean {' or '.join(close)}?" if close else listed)
 
 

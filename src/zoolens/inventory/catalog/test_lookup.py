@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from zoolens.base.errors import AmbiguousName, ModelError, UnknownName
+from zoolens.base.errors import AmbiguousName, ManifestError, ModelError, UnknownName
 from zoolens.conftest import write_manifest
 from zoolens.inventory.catalog.lookup import find, find_all
 from zoolens.inventory.zoos import listing as zoo_listing
@@ -183,3 +183,16 @@ def test_a_bare_name_of_a_framework_zoo_is_suggested_once_its_listing_is_kept(mo
 def test_no_name_at_all():
     with pytest.raises(UnknownName, match="There is no model named ''"):
         find("")
+
+
+@pytest.mark.parametrize("name", ["photos", "photos/", "."])
+def test_a_folder_is_told_from_a_model(tmp_path, monkeypatch, name):
+    (tmp_path / "photos").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ManifestError, match="is a folder, and no model.*zoolens init"):
+        find(name)
+
+
+def test_the_name_of_the_demo_dataset_is_no_model():
+    with pytest.raises(UnknownName, match="demo is a dataset: --data demo"):
+        find("demo")

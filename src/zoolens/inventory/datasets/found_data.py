@@ -183,7 +183,12 @@ def _by_folders(pictures: Mapping[Path, int]) -> Iterator[FoundData]:
 
 def _unlabelled(pictures: Mapping[Path, int]) -> Iterator[FoundData]:
     for place, count in pictures.items():
-        yield FoundData(_shown(place), place, f"{count:,} pictures and nothing that labels them", labelled=False)
+        yield FoundData(
+            _shown(place),
+            place,
+            f"{count:,} picture{'' if count == 1 else 's'} and nothing that labels them",
+            labelled=False,
+        )
 
 
 def _shown(path: Path) -> str:

@@ -160,6 +160,8 @@ def absolute_spec(spec: str) -> str:
 def detect(path: Path) -> str:
     """Returns the kind of the dataset at a path, from its files."""
     kind = _kind_of_folder(path) if path.is_dir() else _kind_of_file(path)
+    if kind is None and path.suffix.lower() in SUFFIXES and path.is_file():
+        raise DatasetError(f"{path} is one picture, and no dataset.", hint="Name the folder of the pictures.")
     if kind is None:
         raise DatasetError(
             f"The kind of dataset in {path} is not recognised.",

@@ -102,3 +102,15 @@ def test_fingerprints_tell_subsets_apart():
 def test_senseless_selections(limit, seed):
     with pytest.raises(DatasetError):
         select(numbers(5), limit, seed)
+
+
+def test_one_picture_is_no_dataset(tmp_path):
+    (tmp_path / "photo.png").touch()
+    with pytest.raises(DatasetError, match=r"is one picture, and no dataset\. Name the folder"):
+        open_dataset(tmp_path / "photo.png")
+
+
+def test_a_table_of_pictures_that_is_taken_for_texts_is_told_how_to_be_named(tmp_path):
+    (tmp_path / "labels.csv").write_text("file,label\na.png,1\n")
+    with pytest.raises(DatasetError, match=r"imagefolder:.*\?labels=labels\.csv"):
+        open_dataset(tmp_path / "labels.csv")

@@ -14,6 +14,7 @@ import numpy as np
 from zoolens.base.errors import DatasetError
 from zoolens.inventory.datasets.classes import choose_part, class_names
 from zoolens.inventory.datasets.dataset import NO_LABELS
+from zoolens.inventory.datasets.labelled_files import FILE_COLUMNS
 from zoolens.inventory.datasets.table_cells import LABELS, Table, labels_of, number_of, text_of, usual_columns
 from zoolens.inventory.datasets.text_dataset import TextDataset, TextPair, Truths, Value
 from zoolens.inventory.datasets.text_tables import read_table
@@ -59,7 +60,9 @@ def open_texts(
 
 def _values(rows: Table, text: str | None, columns: Sequence[str], path: Path) -> list[Value]:
     if text is None or "," not in text:
-        chosen = choose_part("column", "text", text, usual_columns(_TEXTS, columns), columns, path)
+        pictures = text is None and any(column in FILE_COLUMNS for column in columns)
+        folder = f"; of pictures: --data 'imagefolder:{path.parent}?labels={path.name}'" if pictures else ""
+        chosen = choose_part("column", "text", text, usual_columns(_TEXTS, columns), columns, path, folder)
         return [text_of(row, chosen, path, number) for number, row in rows]
     names = text.split(",")
     if len(names) != 2:

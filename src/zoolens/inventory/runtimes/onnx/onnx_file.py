@@ -184,8 +184,10 @@ def read_graph(path: Path) -> OnnxGraph:
     try:
         return _model(memoryview(model_bytes(path)))
     except (ValueError, IndexError, UnicodeDecodeError) as error:
+        # What Python says of an index tells of our reading, not of the file.
+        reason = "it ends too early" if isinstance(error, IndexError) else str(error)
         raise ModelError(
-            f"{path.name} is not a complete ONNX file: {error}.", hint="Fetch it again, or check its format."
+            f"{path.name} is not a complete ONNX file: {reason}.", hint="Fetch it again, or check its format."
         ) from error
 
 

@@ -225,3 +225,9 @@ def test_two_graphs_are_refused(tmp_path):
     (tmp_path / "m.onnx").write_bytes(content + content)
     with pytest.raises(ModelError, match="two graphs"):
         read_graph(tmp_path / "m.onnx")
+
+
+def test_a_text_that_is_named_like_a_model_is_told_from_one(tmp_path):
+    (tmp_path / "text.onnx").write_bytes(b"hi\n")
+    with pytest.raises(ModelError, match=r"text\.onnx is not a complete ONNX file: it ends too early"):
+        read_graph(tmp_path / "text.onnx")
