@@ -8,6 +8,7 @@ from typing import Final
 import click
 from click.shell_completion import BashComplete, get_completion_class, split_arg_string
 
+COMPLETION_VARIABLE: Final = "_ZOOLENS_COMPLETE"  # in which a shell asks for completions
 _INSTALL: Final = {
     "bash": 'add to ~/.bashrc: eval "$(zoolens completion bash)"',
     "zsh": 'add to ~/.zshrc: eval "$(zoolens completion zsh)"',
@@ -66,9 +67,9 @@ def command(shell: str) -> None:
     bash and zsh evaluate it when they start; fish reads it from a file. Names of models come from your store, the demo
     and the catalogues that `zoolens models` keeps; no framework is imported for them.
     """
-    from zoolens.faces.cli.main import COMPLETION_VARIABLE, cli
-
     click.echo(f"# To have it in every shell, {_INSTALL[shell]}")
     made = WholeLineBash if shell == "bash" else get_completion_class(shell)
     assert made is not None
-    click.echo(made(cli, {}, "zoolens", COMPLETION_VARIABLE).source(), nl=False)
+    click.echo(
+        made(click.get_current_context().find_root().command, {}, "zoolens", COMPLETION_VARIABLE).source(), nl=False
+    )

@@ -20,6 +20,7 @@ from click.shell_completion import CompletionItem
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.streams import guard_streams
 from zoolens.base.version import __version__
+from zoolens.faces.cli.completion import COMPLETION_VARIABLE, WholeLineBash
 
 # section of --help -> command -> one line of help; the module of a command is zoolens.faces.cli.<name>
 SECTIONS: Final[dict[str, dict[str, str]]] = {
@@ -83,7 +84,6 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
 }
 COMMANDS: Final[dict[str, str]] = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
-COMPLETION_VARIABLE: Final = "_ZOOLENS_COMPLETE"  # in which a shell asks for completions
 BROKEN_PIPE = 141
 INTERRUPTED = 130
 TERMINATED = 143
@@ -194,8 +194,6 @@ def main() -> None:
     guard_streams()
     if COMPLETION_VARIABLE in os.environ:
         from click.shell_completion import add_completion_class
-
-        from zoolens.faces.cli.completion import WholeLineBash
 
         add_completion_class(WholeLineBash)
     # Nearly all that imports and tables make lives to the end: to search it for cycles at every 700 objects, as Python

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from zoolens.base.store.store import open_store
-from zoolens.faces.cli.completion import WholeLineBash
-from zoolens.faces.cli.main import COMMANDS, COMPLETION_VARIABLE, cli
+from zoolens.faces.cli.completion import COMPLETION_VARIABLE, WholeLineBash
+from zoolens.faces.cli.main import COMMANDS, cli
 from zoolens.testing.store_records import begin
 
 SLOW_TO_IMPORT = ("sqlalchemy", "pyarrow", "onnxruntime", "torch", "tensorflow", "jax")

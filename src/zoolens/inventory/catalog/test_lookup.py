@@ -189,7 +189,7 @@ def test_no_name_at_all():
 def test_a_folder_is_told_from_a_model(tmp_path, monkeypatch, name):
     (tmp_path / "photos").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ManifestError, match="is a folder, and no model.*zoolens init"):
+    with pytest.raises((ManifestError, ModelError), match=r"is a folder, and no model.*zoolens init"):
         find(name)
 
 

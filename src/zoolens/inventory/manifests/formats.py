@@ -46,6 +46,11 @@ def detect_format(path: Path) -> tuple[str, Files]:
         format_ = guess if path.is_dir() else _by_content(path, guess)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}.") from error
+    if format_ is None and path.is_dir():
+        raise ModelError(
+            f"{path} is a folder, and no model.",
+            hint="Name a model file in it, or let `zoolens init` evaluate all that it holds.",
+        )
     if format_ is None:
         raise ModelError(
             f"{path} is not a model in a format that zoolens knows.",
