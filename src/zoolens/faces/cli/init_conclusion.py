@@ -14,7 +14,6 @@ from zoolens.base.present.terminal import echo_prose
 if TYPE_CHECKING:
     from zoolens.findings.measure.plan import Outcome
     from zoolens.findings.queries.answers.matches import Match
-    from zoolens.findings.queries.answers.query_answers import Answer
 
 _SPEED = "latency_p50"
 
@@ -51,36 +50,33 @@ def conclude(outcomes: Sequence[Outcome], store: str | None, lose: float, check:
         )
         click.echo(f"  {check}")
     elif answer.reference is not None:
-        echo_prose(f"\n{shipping_sentence(answer)}")
+        others = answer.matches if answer.exact else ()
+        echo_prose(f"\n{shipping_sentence(answer.reference, others, answer.n)}")
 
 
 def choosing_query(name: str, fingerprint: str, lose: float) -> str:
     """The quickest model that is at most so many points less accurate than the best."""
     return (
-        f"TASK image-classification ON accuracy_drop <= {lose:g}% ORDER BY {_SPEED} SHOW accuracy, file_size "
+        f"TASK image-classification ON accuracy_drop <= {lose:g}% ORDER BY {_SPEED} SHOW accuracy, {_SPEED}, file_size "
         f"DATA '{name}#{fingerprint[:8]}'"
     )
 
 
-def shipping_sentence(answer: Answer) -> str:
-    best = answer.reference
-    assert best is not None
-    fitting = [best, *(answer.matches if answer.exact else ())]
-    chosen = min(fitting, key=lambda match: _seconds(match, best))
+def shipping_sentence(best: Match, others: Sequence[Match], inputs: int) -> str:
+    """Which model to ship: the quickest of the most accurate one and of those that lose little enough."""
+    fitting = [best, *others]
+    chosen = min(fitting, key=lambda match: match[_SPEED] or 0.0)
+    unknown = [match for match in fitting if match[_SPEED] is None]
+    if unknown:
+        return f"Which is the quickest is not known: {_named(unknown[0])} was not timed."
     ship = f"Ship {_named(chosen)}: "
     if chosen is best:
         return f"{ship}none of the others is quicker without losing more accuracy than you allow."
     return (
-        f"{ship}{_figure(chosen, 'accuracy')} on these {answer.n:,} pictures in {_figure(chosen, _SPEED)}, where the "
+        f"{ship}{_figure(chosen, 'accuracy')} on these {inputs:,} pictures in {_figure(chosen, _SPEED)}, where the "
         f"most accurate, {_named(best)}, has {_figure(best, 'accuracy')} in {_figure(best, _SPEED)}. Both are what was "
         "measured here; CONFIDENCE 95% in the query asks whether the difference also holds on further pictures."
     )
-
-
-def _seconds(match: Match, best: Match) -> float:
-    seconds = match[_SPEED]
-    # What was not timed is chosen only where nothing was.
-    return float("inf") if seconds is None else seconds + (0 if match is best else 1e-12)
 
 
 def _named(match: Match) -> str:

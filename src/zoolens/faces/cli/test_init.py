@@ -8,8 +8,10 @@ from click.testing import CliRunner
 
 from zoolens.base.errors import ZoolensError
 from zoolens.faces.cli import init
-from zoolens.faces.cli.init_conclusion import choosing_query
+from zoolens.faces.cli.init_conclusion import choosing_query, shipping_sentence
 from zoolens.faces.cli.main import cli
+from zoolens.findings.index.tables.rows import Figure, Row
+from zoolens.findings.queries.answers.matches import Match
 from zoolens.findings.queries.language.parser import parse
 from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.inventory.manifests.files import read_manifest
@@ -92,6 +94,25 @@ def test_the_example_has_models_without_manifests_and_labelled_pictures(folder):
 def test_the_query_that_chooses_parses_with_any_name_of_data():
     parsed = parse(choosing_query("my photos/test[:20]", "0123456789abcdef", 0.5))
     assert parsed.data == "my photos/test[:20]#01234567"
+
+
+def match(ref: str, **figures: float) -> Match:
+    known = {name: Figure(value, "s" if "latency" in name else "fraction") for name, value in figures.items()}
+    row = Row(key=ref, model=ref, ref=ref, attributes={"runtime": "onnxruntime"}, figures=known)
+    return Match(row, None, None, known, {})
+
+
+def test_the_quickest_is_shipped_and_none_where_one_was_not_timed():
+    best = match("file:best@1", latency_p50=0.003, accuracy=0.91)
+    quick = match("file:quick@1", latency_p50=0.001, accuracy=0.90)
+    sentence = shipping_sentence(best, [quick], 1000)
+    assert sentence.startswith("Ship file:quick in onnxruntime: 90.0 % on these 1,000 pictures in 1 ms, where the most")
+    assert shipping_sentence(quick, [best], 1000).startswith("Ship file:quick in onnxruntime: none of the others")
+    assert "is not known: file:new in onnxruntime was not timed" in shipping_sentence(best, [match("file:new@1")], 1000)
+
+
+def test_the_query_shows_what_the_sentence_needs():
+    assert {"accuracy", "latency_p50"} <= set(parse(choosing_query("photos", "0123456789abcdef", 1)).show)
 
 
 @pytest.mark.slow  # evaluates two models
