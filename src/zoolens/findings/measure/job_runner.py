@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from zoolens.base import plugins
+from zoolens.base.engine.freed_memory import return_freed_memory
 from zoolens.base.engine.machine import this_machine
 from zoolens.base.engine.retry_policy import retry_policy, worker_was_killed
 from zoolens.base.errors import StoreError, WorkerError, ZoolensError
@@ -65,6 +66,7 @@ def carry_out_entries(
     """Evaluate these models on this machine. `asked`: see `run_job`."""
     check_fastest(plan)
     with closing(open_data(plan.data, plan.limit, plan.seed)) as dataset:
+        return_freed_memory()  # Lists of files and annotations are read into many small objects.
         # Entry by entry: two of them may have one name, and one that runs does not excuse the other.
         planned = [plan_jobs([entry], plan.wanted, progress) for entry in entries]
         for jobs, skipped in planned:
@@ -239,6 +241,7 @@ class _Stages:
     def carry_out(self, plan: EvaluationPlan) -> Outcome:
         context = self._context
         answers = not plan.accuracy or self._stage(Stage.PREDICTIONS, lambda: predict_all(context))
+        return_freed_memory()  # What judging needs would come on top of it.
         if plan.accuracy and answers:
             self._look_at_inputs()
         task = task_named(context.job.manifest.task)

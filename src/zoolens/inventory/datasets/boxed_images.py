@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -76,7 +76,7 @@ class BoxedImages(ImageFolder):
 
     def __init__(
         self,
-        entries: Sequence[Entry],
+        entries: Iterable[Entry],
         table: BoxTable,
         sizes: NDArray[np.int64],
         *,

@@ -146,11 +146,11 @@ def are_whole(labels: NDArray[Any]) -> bool:
         return bool(np.all((labels % 1 == 0) & (labels < 10**_MOST_DIGITS)))
 
 
-def check_labels(name: str, labels: Sequence[int], classes: tuple[str, ...] | None) -> None:
+def check_labels(name: str, labels: Sequence[int] | NDArray[np.int64], classes: tuple[str, ...] | None) -> None:
     """Labels must be indices of classes: a label outside means that the two files do not belong together."""
     if not len(labels):
         return
-    low, high = min(labels), max(labels)
+    low, high = int(np.min(labels)), int(np.max(labels))
     if high == UNLABELLED:
         return
     if low < 0:

@@ -28,6 +28,7 @@ from zoolens.inventory.datasets.boxed_images import (
     sorted_by_image,
 )
 from zoolens.inventory.datasets.dataset import UNLABELLED
+from zoolens.inventory.datasets.file_list import FileList
 from zoolens.inventory.datasets.imagefolder import ImageFolder
 from zoolens.inventory.datasets.json_arrays import array_elements
 from zoolens.inventory.datasets.labelled_files import Entry, readable
@@ -158,7 +159,7 @@ def open_coco(location: str, *, images: str | None = None, missing: str = "refus
     if len(kept) < len(files) and (missing == "refuse" or not kept):
         raise _absent(found, files, root)
     _refuse_twice(files, found)
-    entries = [Entry(readable(str(files[number])), f"{root}/{files[number]}", UNLABELLED) for number in kept]
+    entries = FileList(Entry(readable(str(files[number])), f"{root}/{files[number]}", UNLABELLED) for number in kept)
     notes = tuple(_notes(found, len(files) - len(kept), shortened))
     # Of COCO's own test images nobody says what is on them, which is something else than that nothing is.
     if "annotations" not in found.parts:
@@ -166,7 +167,7 @@ def open_coco(location: str, *, images: str | None = None, missing: str = "refus
     return _boxed(found, kept, entries, notes)
 
 
-def _boxed(found: Annotations, kept: list[int], entries: list[Entry], notes: tuple[str, ...]) -> BoxedImages:
+def _boxed(found: Annotations, kept: list[int], entries: FileList, notes: tuple[str, ...]) -> BoxedImages:
     image = _positions(found.box_image, found.named_images, found.image_ids, found, "image")
     classes = _positions(found.box_category, found.named_categories, found.category_ids, found, "category")
     boxes = np.asarray(found.sides, np.float64).reshape(-1, 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from zoolens.base.safety.untrusted import read_bytes
 from zoolens.inventory.datasets.classes import NAMES, check_labels, class_indices, class_names
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
 from zoolens.inventory.datasets.encoded_images import EncodedImages, keeps_gray
+from zoolens.inventory.datasets.file_list import FileList
 from zoolens.inventory.datasets.images import OTHER_SUFFIXES, SUFFIXES
 from zoolens.inventory.datasets.judged_samples import JudgedSamples, read_text_table
 from zoolens.inventory.datasets.labelled_files import Entry, Kinds, file_digest, files_under, readable, table_rows
@@ -38,7 +39,7 @@ class ImageFolder(EncodedImages):
 
     def __init__(
         self,
-        entries: Sequence[Entry],
+        entries: Iterable[Entry],
         *,
         name: str,
         classes: tuple[str, ...] | None,
@@ -50,9 +51,9 @@ class ImageFolder(EncodedImages):
         self.name, self.notes = name, notes
         self.classes = classes
         self.alphabetical = alphabetical
-        self._entries = tuple(entries)
+        self._entries = entries if isinstance(entries, FileList) else FileList(entries)
         self._fingerprint: str | None = None
-        check_labels(name, [entry.label for entry in entries], classes)
+        check_labels(name, self._entries.labels, classes)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -69,7 +70,7 @@ class ImageFolder(EncodedImages):
             raise DatasetError(f"{readable(file)} cannot be read: {error.strerror or error}.") from error
 
     def labels(self) -> NDArray[np.int64]:
-        return np.array([entry.label for entry in self._entries], np.int64)
+        return self._entries.labels.copy()
 
     def fingerprint(self) -> str:
         if self._fingerprint is None:

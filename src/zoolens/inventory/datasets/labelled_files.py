@@ -65,10 +65,15 @@ def files_under(
     """
     numbers = numbers or count(1)
     here = folder.stat()
-    # What is still to be looked at, the next at the end: a place, and the folders above where it is a folder.
-    waiting: list[tuple[Path, frozenset[tuple[int, int]] | None]] = [(folder, frozenset({(here.st_dev, here.st_ino)}))]
+    # What is still to be looked at, folder in folder: places, and the folders above each that is a folder.
+    waiting: list[Iterator[tuple[Path, frozenset[tuple[int, int]] | None]]] = [
+        iter([(folder, frozenset({(here.st_dev, here.st_ino)}))])
+    ]
     while waiting:
-        place, above = waiting.pop()
+        if (found := next(waiting[-1], None)) is None:
+            waiting.pop()
+            continue
+        place, above = found
         if above is None:
             yield place
             continue
@@ -77,7 +82,7 @@ def files_under(
                 f"{folder} has more than {MAX_FOLDERS:,} folders, or folders more than {MAX_DEPTH} deep.",
                 hint="Do links in it lead back and forth? Name a smaller folder.",
             )
-        waiting.extend(reversed(list(_inside(place, above, kinds, left_out))))
+        waiting.append(_inside(place, above, kinds, left_out))
 
 
 def _inside(

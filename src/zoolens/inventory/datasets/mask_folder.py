@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from zoolens.base.safety.untrusted import parse_json, read_text
 from zoolens.inventory.datasets import truth
 from zoolens.inventory.datasets.classes import MAX_BYTES, NAMES, class_names
 from zoolens.inventory.datasets.dataset import UNLABELLED, DatasetView
+from zoolens.inventory.datasets.file_list import FileList
 from zoolens.inventory.datasets.imagefolder import ImageFolder
 from zoolens.inventory.datasets.images import SUFFIXES, decode_mask, image_size
 from zoolens.inventory.datasets.labelled_files import Entry, Kinds, file_digest, files_under, readable
@@ -34,33 +34,29 @@ _IGNORE: Final = "ignore"
 _SHOWN: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    image: Entry
-    mask: str
-
-
 class MaskFolder(DatasetView):
     """Images of a folder, each with a mask. `table`: the class of every number that a pixel can have."""
 
     def __init__(
         self,
-        images: ImageFolder,
-        pairs: tuple[Pair, ...],
+        images: FileList,
+        masks: FileList,
+        name: str,
         classes: tuple[str, ...] | None,
         table: NDArray[np.uint16],
+        notes: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(images)
+        super().__init__(ImageFolder(images, name=name, classes=None, notes=notes))
         self.classes, self.truth_kind = classes, "mask"
-        self._pairs, self._table = pairs, table
+        self._images, self._masks, self._table = images, masks, table
         self._fingerprint: str | None = None
 
     def truth(self, index: int) -> Truth | None:
         """The mask of one image; None where it judges no pixel."""
-        pair = self._pairs[index]
-        name = readable(pair.mask)
-        numbers = decode_mask(pair.mask, name)
-        size = image_size(pair.image.file, readable(pair.image.file))
+        image, mask = self._images[index].file, self._masks[index].file
+        name = readable(mask)
+        numbers = decode_mask(mask, name)
+        size = image_size(image, readable(image))
         if numbers.shape != size:
             raise DatasetError(
                 f"{name} has {numbers.shape[1]} × {numbers.shape[0]} pixels, but its image has {size[1]} × {size[0]}.",
@@ -84,8 +80,8 @@ class MaskFolder(DatasetView):
         if self._fingerprint is None:
             digest = hashlib.sha256(f"masks;{self.parent.fingerprint()};".encode())
             digest.update(self._table.astype("<u2").tobytes())
-            for pair in self._pairs:
-                digest.update(f"{file_digest(pair.mask)};".encode())
+            for mask in self._masks:
+                digest.update(f"{file_digest(mask.file)};".encode())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 
@@ -114,10 +110,8 @@ def open_mask_folder(
         raise DatasetError(f"There is no folder {folder}.", hint="Give a folder with images and masks.")
     names = _class_names(folder, classes)
     table = _table(names, _listed_ids(folder, ids), others, ignore)
-    pairs, notes = _pairs(folder, images, masks)
-    name = readable(folder.resolve().name)
-    opened = ImageFolder([pair.image for pair in pairs], name=name, classes=None, notes=notes)
-    return MaskFolder(opened, pairs, names, table)
+    pictures, truths, notes = _pairs(folder, images, masks)
+    return MaskFolder(pictures, truths, readable(folder.resolve().name), names, table, notes)
 
 
 # --- classes
@@ -212,7 +206,8 @@ def _class_number(wanted: Any, names: tuple[str, ...] | None, option: str) -> in
 # --- files
 
 
-def _pairs(folder: Path, images: str, masks: str) -> tuple[tuple[Pair, ...], tuple[str, ...]]:
+def _pairs(folder: Path, images: str, masks: str) -> tuple[FileList, FileList, tuple[str, ...]]:
+    """The images that have a mask, their masks in the same order, and what is left out."""
     found = _by_name(folder, images, Kinds(SUFFIXES), "images")
     truths = _by_name(folder, masks, Kinds((".png",)), "masks")
     names = sorted(set(found) & set(truths))
@@ -224,9 +219,12 @@ def _pairs(folder: Path, images: str, masks: str) -> tuple[tuple[Pair, ...], tup
         )
     counts = ((len(found), "image", "mask"), (len(truths), "mask", "image"))
     left_out = [_left_out(count - len(names), *words) for count, *words in counts if count > len(names)]
-    root = folder.resolve()
-    pairs = [Pair(Entry(_id(root, found[name]), found[name], UNLABELLED), truths[name]) for name in names]
-    return tuple(pairs), tuple(left_out)
+    pictures, masks_of_them = (_listed(folder.resolve(), files, names) for files in (found, truths))
+    return pictures, masks_of_them, tuple(left_out)
+
+
+def _listed(root: Path, files: Mapping[str, str], names: Sequence[str]) -> FileList:
+    return FileList(Entry(_id(root, files[name]), files[name], UNLABELLED) for name in names)
 
 
 def _left_out(count: int, kind: str, missing: str) -> str:

@@ -102,6 +102,7 @@ class BoxAccumulator:
                 defined[:, fields] += there[same, np.newaxis]
                 if not area:
                     classes[:, label] = np.where(there > 0, own[:, 0], np.nan)[same]
+            pool.rest()
         with np.errstate(invalid="ignore"):
             return sums / defined, classes
 

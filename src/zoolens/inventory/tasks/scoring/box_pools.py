@@ -10,12 +10,13 @@ its number.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.inventory.tasks.scoring.array_file import ArrayFile, MappedValue
 from zoolens.inventory.tasks.scoring.box_lists import Flags, Integers
 from zoolens.inventory.tasks.scoring.box_matching import AREAS, FALSE, IGNORED, MATCHED
 from zoolens.inventory.tasks.scoring.box_parts import BoxParts, FoundBoxes
@@ -68,13 +69,7 @@ class _Ranged:
 
     def points(self, copies: int) -> Points:
         """`copies`: the largest weight of an image."""
-        each = np.where(self.tied, copies, 1)
-        chosen = np.repeat(np.arange(len(self.place)), each)
-        copy = np.arange(len(chosen)) - np.repeat(np.cumsum(each) - each, each)
-        if copies > 1:
-            # All detections of a block, then all again.
-            order = np.lexsort((chosen, copy, self.block[chosen]))
-            chosen, copy = chosen[order], copy[order]
+        chosen, copy = self._copies(copies)
         events = self.event[chosen]
         pattern = self.pattern[chosen[events]]
         taken = self.taken[pattern]
@@ -86,9 +81,21 @@ class _Ranged:
             before=np.cumsum(~events)[events].astype(np.int32),
         )
 
-    def _weighted(self, chosen: Integers, copy: Integers) -> Weighted:
+    def _copies(self, copies: int) -> tuple[Places, Places]:
+        """Detections in the order in which they are counted, and which copy each of them is."""
+        count = len(self.place)
+        if copies == 1:
+            return np.arange(count, dtype=np.int32), np.zeros(count, np.int32)
+        each = np.where(self.tied, copies, 1)
+        chosen = np.repeat(np.arange(count), each)
+        copy = np.arange(len(chosen)) - np.repeat(np.cumsum(each) - each, each)
+        # All detections of a block, then all again.
+        order = np.lexsort((chosen, copy, self.block[chosen]))
+        return chosen[order].astype(np.int32), copy[order].astype(np.int32)
+
+    def _weighted(self, chosen: Places, copy: Places) -> Weighted:
         copied = np.flatnonzero(self.tied[chosen]).astype(np.int32)
-        return Weighted(self.place[chosen], copied, copy[copied].astype(np.int32))
+        return Weighted(self.place[chosen], copied, copy[copied])
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,8 @@ class Pool:
     within: Flags
     # Of a range of areas where no scores are equal, the points serve all weights, and nothing else is kept.
     areas: tuple[Points | _Ranged, ...]
+    file: ArrayFile | None = None  # which has the arrays, where they are many
+    mapped: list[MappedValue[Any]] = field(default_factory=list, repr=False, compare=False)  # what is in the file
     _copied: dict[int, tuple[int, Points]] = field(default_factory=dict, repr=False, compare=False)
 
     def points(self, area: int, copies: int) -> Points:
@@ -130,39 +139,63 @@ class Pool:
         known = self._copied.get(area)
         # Copies that no image has change no sum.
         if known is None or known[0] < copies:
-            known = self._copied[area] = copies, ranged.points(copies)
+            known = self._copied[area] = copies, self._kept(ranged.points(copies))
         return known[1]
+
+    def _kept(self, points: Points) -> Points:
+        if self.file is None:
+            return points
+        self.mapped.append(self.file.keep(points))
+        kept: Points = self.mapped[-1].value
+        return kept
+
+    def rest(self) -> None:
+        """Takes no memory until it is used again, where it is in a file."""
+        for each in self.mapped:
+            each.rest()
 
 
 def pooled(parts: BoxParts, classes: Integers) -> list[Pool]:
-    """A pool for each class; the parts give up their detections. Those of other classes enter no figure: these have no
-    true boxes."""
+    """A pool for each class. Detections of other classes enter no figure: these have no true boxes."""
     true = parts.true()
     by_class = np.argsort(true.label, kind="stable")
     bounds = np.searchsorted(true.label, [classes, classes + 1], sorter=by_class).T
     rows = [by_class[first:last] for first, last in bounds]
-    taken = zip(parts.take(classes), rows, strict=True)
-    return [_pool(found, true.image[own], true.count[own]) for found, own in taken]
+    file = ArrayFile() if parts.are_many else None
+    pools = []
+    for label, own in zip(classes.tolist(), rows, strict=True):
+        pool = _pool(parts.of_class(label), true.image[own], true.count[own])
+        pools.append(pool if file is None else _in_file(pool, file))
+    return pools
+
+
+def _in_file(pool: Pool, file: ArrayFile) -> Pool:
+    kept = file.keep(pool)
+    return replace(kept.value, file=file, mapped=[kept])
 
 
 def _pool(found: FoundBoxes, true_images: Places, counts: NDArray[np.int32]) -> Pool:
     kinds = _Patterns.of(found)
-    order = np.argsort(-found.score, kind="stable")
+    order = np.argsort(-found.score, kind="stable").astype(np.int32)
     score, image, rank, pattern = found.score[order], found.image[order], found.rank[order], found.pattern[order]
-    del order
-    images = np.union1d(image, true_images)
-    place = np.searchsorted(images, image).astype(np.int32)
+    del found, order
+    there = np.zeros(1 + max(image.max(initial=-1), true_images.max(initial=-1)), bool)
+    there[image], there[true_images] = True, True
+    images = np.flatnonzero(there).astype(np.int32)
+    places = np.cumsum(there, dtype=np.int32) - np.int32(1)
+    place = places[image]
     truths = np.zeros((len(AREAS), len(images)), np.int32)
-    truths[:, np.searchsorted(images, true_images)] = counts.T
-    new = (np.diff(place, prepend=-1) != 0) | (np.diff(score, prepend=np.nan) != 0)
-    block = np.cumsum(new, dtype=np.int32) - np.int32(1)
+    truths[:, places[true_images]] = counts.T
+    new = np.zeros(len(place), np.int32)
+    new[1:] = (place[1:] != place[:-1]) | (score[1:] != score[:-1])
+    block = np.cumsum(new, dtype=np.int32)
     is_matched: Flags = np.any(kinds.matched[:, 0], axis=1)
     early = np.flatnonzero((rank < LIMITS[-2]) & is_matched[pattern])
     below = rank[early][:, np.newaxis] < np.array(LIMITS[:-1])
     within = kinds.matched[pattern[early], 0][:, :, np.newaxis] & below[:, np.newaxis]
     flags = within.reshape(len(early), math.prod(within.shape[1:]))
     limited = place[early]
-    del score, image, rank, new, early, below
+    del score, image, rank, places, new, early, below
     areas = tuple(_in_range(area, kinds, pattern, place, block) for area in range(len(AREAS)))
     return Pool(images, truths, limited, flags, areas)
 
@@ -172,6 +205,9 @@ def _in_range(area: int, kinds: _Patterns, pattern: Patterns, place: Places, blo
     which, blocks = pattern[kept], block[kept]
     event = kinds.event[which, area]
     # A detection that is always ignored is seen by no sum, so that its block may be taken for one without it.
-    tied = (np.bincount(blocks)[blocks] > 1) & (np.bincount(blocks, event)[blocks] > 0)
+    tied = np.zeros(len(blocks), bool)
+    # Most models have no two equal scores, and counting takes much memory.
+    if (blocks[1:] == blocks[:-1]).any():
+        tied = (np.bincount(blocks)[blocks] > 1) & (np.bincount(blocks, event)[blocks] > 0)
     ranged = _Ranged(place[kept], blocks, event, tied, which, kinds.matched[:, area], kinds.taken[:, area])
     return ranged if tied.any() else ranged.points(1)

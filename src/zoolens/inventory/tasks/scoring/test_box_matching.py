@@ -161,9 +161,7 @@ def test_images_in_pieces_and_few_points_at_once_change_no_bit(seed, monkeypatch
     # One row, and then one threshold at a time: events lie together in memory, and not rows.
     monkeypatch.setattr("zoolens.inventory.tasks.scoring.box_curves._AT_ONCE", 1)
     monkeypatch.setattr("zoolens.inventory.tasks.scoring.box_curves._TABLED", 1)
-    assert pieces.found().pattern.max() < 200
     again = BoxAccumulator(pieces)
-    assert not len(pieces.found().image)
     np.testing.assert_array_equal(again.resampled(rows)[0], figures)
     np.testing.assert_array_equal(again.resampled(rows)[1], classes)
 
@@ -360,16 +358,30 @@ def test_columns_are_as_narrow_as_what_they_hold():
     plain, wide = [0.75, 0.5], [0.7, 0.1]  # 0.7 is no float32
     parts = BoxParts()
     parts.add([image(plain, 3)])
-    assert (parts.found().score.dtype, parts.found().label.dtype) == (np.float32, np.uint16)
     parts.add([image(wide, 70_000), image(plain, 3)])
-    found = parts.found()
-    assert found.score.tolist() == [*plain, *wide, *plain]
-    assert found.label.tolist() == [3, 3, 70_000, 70_000, 3, 3]
-    assert [one.image.tolist() for one in parts.take(np.array(labels))] == [[0, 0, 2, 2], [1, 1]]
+    plain_found, wide_found, none_found = (parts.of_class(label) for label in (*labels, 4))
+    assert (plain_found.score.dtype, wide_found.score.dtype) == (np.float32, np.float64)
+    assert (plain_found.score.tolist(), wide_found.score.tolist()) == ([*plain, *plain], wide)
+    assert (plain_found.image.tolist(), wide_found.image.tolist()) == ([0, 0, 2, 2], [1, 1])
+    assert not len(none_found.image)
 
 
-def test_many_classes_are_pooled_as_few_are(monkeypatch):
-    images, _ = dataset(3)
-    figures = BoxAccumulator(parts_of(images)).figures()
-    monkeypatch.setattr("zoolens.inventory.tasks.scoring.box_parts._FEW_CLASSES", 0)
-    assert astuple(BoxAccumulator(parts_of(images)).figures()) == pytest.approx(astuple(figures), abs=0, nan_ok=True)
+@pytest.mark.parametrize("seed", [1, 7, 13])
+def test_many_detections_lie_in_files_and_change_no_bit(seed, monkeypatch):
+    images, weights = dataset(seed)
+    rows = np.stack([weights, np.ones(len(images), np.int64), 3 * weights])
+    in_memory = BoxAccumulator(parts_of(images))
+    figures, classes = in_memory.resampled(rows)
+    # Each image is written by itself, all are on the disk, and so are the smallest arrays.
+    monkeypatch.setattr("zoolens.inventory.tasks.scoring.box_parts._IN_MEMORY", 1)
+    monkeypatch.setattr("zoolens.inventory.tasks.scoring.box_parts._AT_ONCE", 0)
+    monkeypatch.setattr("zoolens.inventory.tasks.scoring.array_file._LEAST", 1)
+    pieces = BoxParts()
+    for part in parts_of(images):
+        pieces.add([part])
+    assert pieces.are_many
+    in_files = BoxAccumulator(pieces)
+    for _ in range(2):  # what rested is read again
+        np.testing.assert_array_equal(in_files.resampled(rows)[0], figures)
+        np.testing.assert_array_equal(in_files.resampled(rows)[1], classes)
+    np.testing.assert_array_equal(in_files.images_with_truth, in_memory.images_with_truth)
