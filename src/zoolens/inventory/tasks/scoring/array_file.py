@@ -69,10 +69,10 @@ class ArrayFile:
 
         with temporary_room():
             _each_array(value, write)
+            if not places:
+                return MappedValue(value, None)
             self._file.flush()
-        if not places:
-            return MappedValue(value, None)
-        mapped = mmap.mmap(self._file.fileno(), self._file.tell() - begin, access=mmap.ACCESS_READ, offset=begin)
+            mapped = mmap.mmap(self._file.fileno(), self._file.tell() - begin, access=mmap.ACCESS_READ, offset=begin)
         left = iter(places)
         there = _each_array(
             value, lambda array: np.frombuffer(mapped, array.dtype, array.size, next(left)).reshape(array.shape)

@@ -10,8 +10,8 @@ its number.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from zoolens.inventory.tasks.scoring.box_parts import BoxParts, FoundBoxes
 
 LIMITS: Final = (1, 10, 100)  # of detections of a class in an image, for average recall
 
+T = TypeVar("T")
 Places = NDArray[np.int32]
 Patterns = NDArray[np.uint16 | np.int32]
 
@@ -115,6 +116,25 @@ class _Patterns:
         return cls(matched, ~ignored, event, ~event & (found.patterns[:, :, 0] == FALSE))
 
 
+class _Keeping:
+    """Where the arrays of a pool are: in memory, or in a file where those of all pools are many."""
+
+    def __init__(self, file: ArrayFile | None) -> None:
+        self._file = file
+        self._mapped: list[MappedValue[Any]] = []
+
+    def keep(self, value: T) -> T:
+        if self._file is None:
+            return value
+        kept = self._file.keep(value)
+        self._mapped.append(kept)
+        return kept.value
+
+    def rest(self) -> None:
+        for each in self._mapped:
+            each.rest()
+
+
 @dataclass(frozen=True)
 class Pool:
     """Detections and true boxes of one class in all images that have one of them."""
@@ -127,8 +147,7 @@ class Pool:
     within: Flags
     # Of a range of areas where no scores are equal, the points serve all weights, and nothing else is kept.
     areas: tuple[Points | _Ranged, ...]
-    file: ArrayFile | None = None  # which has the arrays, where they are many
-    mapped: list[MappedValue[Any]] = field(default_factory=list, repr=False, compare=False)  # what is in the file
+    _keeping: _Keeping
     _copied: dict[int, tuple[int, Points]] = field(default_factory=dict, repr=False, compare=False)
 
     def points(self, area: int, copies: int) -> Points:
@@ -139,20 +158,12 @@ class Pool:
         known = self._copied.get(area)
         # Copies that no image has change no sum.
         if known is None or known[0] < copies:
-            known = self._copied[area] = copies, self._kept(ranged.points(copies))
+            known = self._copied[area] = copies, self._keeping.keep(ranged.points(copies))
         return known[1]
-
-    def _kept(self, points: Points) -> Points:
-        if self.file is None:
-            return points
-        self.mapped.append(self.file.keep(points))
-        kept: Points = self.mapped[-1].value
-        return kept
 
     def rest(self) -> None:
         """Takes no memory until it is used again, where it is in a file."""
-        for each in self.mapped:
-            each.rest()
+        self._keeping.rest()
 
 
 def pooled(parts: BoxParts, classes: Integers) -> list[Pool]:
@@ -162,19 +173,13 @@ def pooled(parts: BoxParts, classes: Integers) -> list[Pool]:
     bounds = np.searchsorted(true.label, [classes, classes + 1], sorter=by_class).T
     rows = [by_class[first:last] for first, last in bounds]
     file = ArrayFile() if parts.are_many else None
-    pools = []
-    for label, own in zip(classes.tolist(), rows, strict=True):
-        pool = _pool(parts.of_class(label), true.image[own], true.count[own])
-        pools.append(pool if file is None else _in_file(pool, file))
-    return pools
+    return [
+        _pool(parts.of_class(label), true.image[own], true.count[own], _Keeping(file))
+        for label, own in zip(classes.tolist(), rows, strict=True)
+    ]
 
 
-def _in_file(pool: Pool, file: ArrayFile) -> Pool:
-    kept = file.keep(pool)
-    return replace(kept.value, file=file, mapped=[kept])
-
-
-def _pool(found: FoundBoxes, true_images: Places, counts: NDArray[np.int32]) -> Pool:
+def _pool(found: FoundBoxes, true_images: Places, counts: NDArray[np.int32], keeping: _Keeping) -> Pool:
     kinds = _Patterns.of(found)
     order = np.argsort(-found.score, kind="stable").astype(np.int32)
     score, image, rank, pattern = found.score[order], found.image[order], found.rank[order], found.pattern[order]
@@ -196,8 +201,9 @@ def _pool(found: FoundBoxes, true_images: Places, counts: NDArray[np.int32]) -> 
     flags = within.reshape(len(early), math.prod(within.shape[1:]))
     limited = place[early]
     del score, image, rank, places, new, early, below
-    areas = tuple(_in_range(area, kinds, pattern, place, block) for area in range(len(AREAS)))
-    return Pool(images, truths, limited, flags, areas)
+    areas = tuple(keeping.keep(_in_range(area, kinds, pattern, place, block)) for area in range(len(AREAS)))
+    del pattern, place, block
+    return Pool(*keeping.keep((images, truths, limited, flags)), areas, keeping)
 
 
 def _in_range(area: int, kinds: _Patterns, pattern: Patterns, place: Places, block: Places) -> Points | _Ranged:
