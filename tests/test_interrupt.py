@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_tests_of_ctrl_c_pass_under_a_runner_that_ignores_it(tmp_path):
-    node = "src/zoolens/findings/graph/structures/test_export_pool.py::test_workers_end_with_us"
+    node = f"src/zoolens/findings/graph/structures/test_export_pool.py::test_workers_end_with_us[{signal.SIGINT:d}]"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "t"), node]
     done = subprocess.run(
         command,

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import sys
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -90,6 +91,7 @@ def test_code_of_a_manifest_runs_on_a_node_only_where_its_own_user_allowed_it(tm
     said = " ".join(error for outcome in outcomes for error in outcome.errors)
     assert ("does not run it for others" in said) == (consent is None), said
     assert any(outcome.run for outcome in outcomes) == (consent is not None)
+    assert not sys.modules["ray"].is_initialized()  # a job that runs where no cluster is starts none
 
 
 @pytest.mark.parametrize("agreed", [False, True])

@@ -42,3 +42,12 @@ def small_zoo(tmp_path, monkeypatch) -> Path:
     (folder / "beta.onnx").write_bytes(b"x")
     (folder / "bare.tflite").write_bytes(b"x")
     return folder
+
+
+@pytest.fixture(scope="session")
+def environments(tmp_path_factory) -> Path:
+    """A home for environments that several files need: each is made once for all processes of this test run."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "environments"
+    folder.mkdir(exist_ok=True)
+    return folder

@@ -74,9 +74,9 @@ def test_without_mxnet_the_reason_is_given():
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory):
+def environment(environments):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ZOOLENS_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("ZOOLENS_HOME", str(environments))
         yield loadable_mxnet(SPEC)
 
 

@@ -336,9 +336,10 @@ def _on_node(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _this_node() -> str:
+    """The id of this process's node. Nothing outside a cluster: whoever asks Ray there makes it start one."""
     import ray
 
-    return str(ray.get_runtime_context().get_node_id())
+    return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
 
 
 def _tell_lost(asked: dict[str, Any], tell: Tell, error: BaseException, pause: float) -> None:

@@ -1,4 +1,4 @@
-"""Real frameworks in real environments (two of them, about 15 s each to make)."""
+"""Real frameworks in real environments (test_gluon.py uses that of MXNet, too)."""
 
 import ctypes
 import gzip
@@ -35,9 +35,9 @@ SYMBOL = ModelFiles(
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
+def home(environments):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ZOOLENS_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("ZOOLENS_HOME", str(environments))
         yield
 
 
