@@ -124,9 +124,11 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(items):
+    order = (*SLOWEST, "tests/", "")
+
     def place(item):
-        order = (*SLOWEST, "tests/", "")
-        return next(place for place, name in enumerate(order) if item.nodeid.startswith(name))
+        node = item.nodeid  # which pytest puts together each time
+        return next(place for place, name in enumerate(order) if node.startswith(name))
 
     items.sort(key=place)
 
