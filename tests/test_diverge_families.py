@@ -23,6 +23,9 @@ from zoolens.testing.network_damages import DAMAGES, weights
 from zoolens.testing.small_networks import CLASSES, FAMILIES, FEATURES, STEPS, TOKENS, VOCABULARY, Drawn
 
 onnx = pytest.importorskip("onnx")
+
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 RUNTIME_KINDS = {Kind.PRECISION, Kind.KERNEL, Kind.UNEXPLAINED}  # true: OpenVINO's softplus is off by 9e-05 on ARM
 INPUTS = {
     "image": {"shape": (None, 3, 16, 16), "layout": "NCHW", "dtype": "float32"},

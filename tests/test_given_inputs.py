@@ -12,6 +12,8 @@ from zoolens.conftest import ASSETS
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.inventory.manifests.schema import Manifest
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 QUICK = {"cold": False, "trust": True, "runtimes": "onnxruntime"}
 NMS = ASSETS / "tasks" / "detection" / "models" / "yolov8_nms.onnx"
 

@@ -14,6 +14,8 @@ from zoolens.testing.text_models import MAX_LENGTH, VOCABULARY, scores, write_to
 
 pytest.importorskip("tokenizers")
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 QUICK = {"cold": False, "trust": True, "runtimes": "onnxruntime"}
 TABLE = ", ".join(f"{number:g}" for number in scores().ravel())
 # What words count, masked; the brightness of a photo and an age count towards class 1.

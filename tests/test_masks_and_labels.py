@@ -11,6 +11,8 @@ import zoolens
 from zoolens.conftest import ASSETS
 from zoolens.findings.measure.evaluate import evaluate
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 QUICK = {"cold": False, "batches": (), "trust": True}
 COLOURS = np.array([[250, 10, 10], [10, 250, 10], [10, 10, 250]], np.uint8)  # of three classes
 

@@ -9,6 +9,8 @@ from zoolens.findings.comparisons.compare import compare
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.inventory.datasets.opening import open_dataset
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 N, CLASSES = 50, 4
 MANIFEST = """zoolens: 1
 name: {name}

@@ -12,6 +12,8 @@ from zoolens.conftest import ASSETS
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.findings.measure.run_data import judged_figure
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 TASKS = ASSETS / "tasks"
 AUDIO = TASKS / "audio"
 needs_assets = pytest.mark.skipif(not AUDIO.is_dir(), reason="the reference assets (ZOOLENS_ASSETS) are not here")

@@ -29,6 +29,8 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 TEXTS = ["good film", "bad film", "Good good bad", "not bad bad good", "good " * 30 + "bad " * 60, "ship", "GOOD boat"]
 LABELS = ["positive", "negative", "positive", "negative", "negative", "negative", "positive"]
 

@@ -7,6 +7,9 @@ import zoolens
 from zoolens.findings.measure.evaluate import evaluate
 
 onnx = pytest.importorskip("onnx")
+
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 helper = onnx.helper
 
 

@@ -16,6 +16,8 @@ from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.training.pairs.semantics import ALIGNED
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 DATASET = DatasetRecord("d" * 64, "tiny", 260, {"train": 200, "test": 60, "classes": 3, "image": [8, 8, 1]})
 LABELS = np.arange(60) % 3
 RECIPE = Recipe(architecture="lenet", learning_rate=0.01, batch_size=32, epochs=2)

@@ -16,6 +16,8 @@ from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.ir.serialisation import pack
 from zoolens.findings.graph.structures.structure import Structure
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 MODEL = "demo:lenet-wide"
 MACS = 1_116_416  # 24·24·16·25 + 8·8·32·16·25 + 512·128 + 128·10
 

@@ -12,6 +12,8 @@ from zoolens.base.verdicts import NotKnown
 from zoolens.conftest import ASSETS
 from zoolens.faces.cli.identify import NameContradicted, command
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 
 @pytest.fixture
 def identify(tmp_path, monkeypatch):

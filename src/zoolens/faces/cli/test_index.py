@@ -10,6 +10,8 @@ from zoolens.base.store.store import open_store
 from zoolens.faces.cli.index import command
 from zoolens.findings.index import opener
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 
 @pytest.fixture
 def call(tmp_path, monkeypatch):

@@ -13,6 +13,8 @@ from zoolens.findings.graph.diff import diff_causes
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.passes.canonical import canonical
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 
 def light(name):
     spec = util.find_spec("onnx")

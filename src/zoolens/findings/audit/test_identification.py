@@ -24,6 +24,8 @@ from zoolens.findings.graph.signatures.signatures import signature
 from zoolens.findings.graph.structures.structure import KIND, STAGE
 from zoolens.findings.graph.structures.structure_sources import RUNTIME
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 
 @pytest.mark.parametrize("name", ["squeezenet1_0", "mobilenet_v2_1.0", "resnet8", "alexnet"])
 def test_the_shipped_table_is_made_from_todays_papers(name):

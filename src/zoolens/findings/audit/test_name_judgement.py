@@ -19,6 +19,8 @@ from zoolens.findings.graph.signatures.image_size import resized
 from zoolens.findings.graph.signatures.known_networks import PAPER, shipped
 from zoolens.findings.graph.signatures.nearest_networks import nearest, similarity
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 RESNET = compile_paper(paper("resnet18"))
 SAME, DIFFERENT, NOT_KNOWN = Outcome.SAME, Outcome.DIFFERENT, Outcome.NOT_KNOWN
 

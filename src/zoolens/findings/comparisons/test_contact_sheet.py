@@ -13,6 +13,8 @@ from zoolens.findings.comparisons.disagreements import disagree
 from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.inventory.datasets.previews import SIDE, png
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 HOSTILE = "<script>alert('x')</script>"
 
 

@@ -13,6 +13,8 @@ from zoolens.findings.comparisons.conftest import one_hot, vector_columns, write
 from zoolens.findings.comparisons.disagreements import as_csv, as_data, disagree, readable, vote_entropy
 from zoolens.findings.measure.predictions import KIND
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 LABELS = np.arange(10)
 
 

@@ -8,7 +8,10 @@ from zoolens.base.present import images
 from zoolens.findings.comparisons.matrix import agreement_matrix
 from zoolens.findings.comparisons.matrix_chart import chart, html, svg
 
-pytestmark = pytest.mark.skipif(not images.can_draw(), reason="NO vl-convert: the extra `reports` is not installed")
+pytestmark = [
+    pytest.mark.usefixtures("trusted_models"),
+    pytest.mark.skipif(not images.can_draw(), reason="NO vl-convert: the extra `reports` is not installed"),
+]
 
 HOSTILE = "<script>alert('x')</script>&\x00\x1b[31m"
 

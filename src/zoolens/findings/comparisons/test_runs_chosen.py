@@ -14,6 +14,8 @@ from zoolens.findings.comparisons.reproduce import reproduce
 from zoolens.findings.comparisons.runs import choose_pair
 from zoolens.findings.measure.evaluate import evaluate
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):

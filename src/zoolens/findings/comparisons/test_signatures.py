@@ -8,6 +8,8 @@ from zoolens.findings.comparisons.signatures import probe_runs, signature_of, ta
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.findings.measure.predictions import KIND
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 LABELS = [0, 1, 2, 3]
 
 

@@ -23,6 +23,8 @@ from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.inventory.runtimes.runtime import Options
 from zoolens.testing.damaged_onnx import damaged_copies, reexports
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 MODEL = "demo:resnet-tiny"
 
 

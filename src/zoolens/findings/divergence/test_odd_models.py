@@ -23,6 +23,9 @@ from zoolens.testing.damaged_onnx import KINDS, damaged_copies, with_file, wrong
 onnx = pytest.importorskip("onnx")
 helper = pytest.importorskip("onnx.helper")
 numpy_helper = pytest.importorskip("onnx.numpy_helper")
+
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 BASE = find("demo:resnet-tiny")  # its manifest: pictures of 28×28, ten classes
 

@@ -18,6 +18,9 @@ from zoolens.testing.small_networks import Drawn
 onnx = pytest.importorskip("onnx")
 helper = pytest.importorskip("onnx.helper")
 pytest.importorskip("onnxruntime")
+
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 WIDTH = 6
 
 

@@ -18,6 +18,8 @@ from zoolens.findings.index.maintenance import remove_models
 from zoolens.findings.index.opener import build_index
 from zoolens.findings.index.sources.test_row_cache import plain
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 
 def told(index):
     """All that a query may look at."""

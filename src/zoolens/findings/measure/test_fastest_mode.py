@@ -9,6 +9,8 @@ from zoolens.base.store.store import open_store
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.inventory.runtimes.fake import Fake
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 
 @pytest.fixture
 def moded(monkeypatch):

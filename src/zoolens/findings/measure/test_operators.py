@@ -5,6 +5,8 @@ from zoolens.base.errors import UnsupportedAbility
 from zoolens.findings.graph.cost.test_cost import small
 from zoolens.findings.measure import operators as timing
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 
 @pytest.fixture
 def store(tmp_path):

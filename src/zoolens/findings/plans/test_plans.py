@@ -21,6 +21,8 @@ from zoolens.findings.plans.plan_pass import Asked, Cell, Pass
 from zoolens.findings.plans.running import run_plan
 from zoolens.testing.store_records import dataset_record, model_record
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 PLAN = FleetPlan(
     name="nightly",
     models=["zoo:*"],

@@ -15,6 +15,8 @@ from zoolens.inventory.runtimes.outputs.noise_probe import NoiseAnswers
 from zoolens.inventory.runtimes.outputs.output_endings import Ending, endings
 from zoolens.inventory.runtimes.runtime import ModelFiles, TensorSpec
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 needs_assets = pytest.mark.skipif(not ASSETS.is_dir(), reason="no reference assets (ZOOLENS_ASSETS)")
 
 

@@ -12,6 +12,9 @@ from zoolens.testing.text_models import write_tokenizer
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
+
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 TEXT = """<ir_version: 8, opset_import: ["" : 17]>
 net (int64[N, T] input_ids, int64[N, T] attention_mask) => (float[{shape}] {output})
 <float[7, 3] table = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}}>

@@ -15,6 +15,8 @@ from zoolens.inventory.manifests.files import dump_manifest, parse_manifest
 from zoolens.inventory.runtimes.outputs.embedded_notes import listed_names, listed_size, onnx_properties, zipped_labels
 from zoolens.inventory.runtimes.runtime import TensorSpec
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 MODELS = ASSETS / "tasks"
 needs_assets = pytest.mark.skipif(not MODELS.is_dir(), reason="no reference assets (ZOOLENS_ASSETS)")
 IMAGE = {"images": (1, 3, 64, 64)}  # 64 + 16 + 4 = 84 cells at strides of 8, 16 and 32

@@ -17,6 +17,8 @@ from zoolens.findings.index.tables.rows import Figure, Row
 from zoolens.findings.measure.operators import LatencyTable
 from zoolens.inventory.zoos.demo import MODELS_FOLDER
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 
 def table(seconds=1e-3, *, without=0):
     keys = [one.key for one in operators(small())]
