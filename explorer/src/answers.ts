@@ -190,6 +190,20 @@ export interface ComparedClass {
   p: string;
 }
 
+/** How much better B is than A on the same inputs, by the metric that judges the task, with its 95 % interval. */
+export interface ComparedDifference {
+  metric: string;
+  value: number;
+  low: number;
+  high: number;
+  /** Points for shares; empty where the metric is no share. */
+  unit: string;
+  /** Whether the interval leaves 0 out. */
+  clear: boolean;
+  /** The p-value of the test that was made; empty where none was. */
+  p: string;
+}
+
 /** One figure of both runs; null where one of them lacks it. */
 export interface ComparedFigure {
   metric: string;
@@ -223,6 +237,8 @@ export interface Comparison {
   /** The verdict with its coverage; null where both are one run. */
   judged: VerdictItem | null;
   tiles: (TileItem)[];
+  /** What the comparison rests on that nobody has checked, or leaves out. */
+  cautions: (string)[];
   notes: (string)[];
   /** The likely cause; empty where nothing differs, or nothing that was recorded explains it. */
   cause: string;
@@ -235,6 +251,12 @@ export interface Comparison {
   labelled: boolean;
   /** Inputs with different answers; null where the answers are no classes. */
   differing: number | null;
+  /** null where nothing judges both runs on the same inputs. */
+  difference: ComparedDifference | null;
+  /** Every input of classifiers, by who was right; without labels, by whether the answers are the same. */
+  outcomes: (OutcomeCount)[];
+  /** The few figures that decide between two runs. */
+  key_figures: (KeyFigure)[];
   figures: (ComparedFigure)[];
   figures_chart: Record<string, unknown> | null;
   flips_chart: Record<string, unknown> | null;
@@ -591,6 +613,17 @@ export interface JobProgress {
   message: string;
 }
 
+/** A figure that decides between two runs, with its name in words. */
+export interface KeyFigure {
+  metric: string;
+  scope: string;
+  a: Figure | null;
+  b: Figure | null;
+  change: string;
+  overlap: boolean | null;
+  title: string;
+}
+
 /** A column of the grid. */
 export interface KindItem {
   id: string;
@@ -795,6 +828,37 @@ export interface MarkItem {
   last: number;
   name: string;
   style: number;
+}
+
+export interface Measured {
+  figures: (MeasuredFigure)[];
+}
+
+/** One figure of the model on one dataset, the environments with the newest runs first, of `stacks_in_all`. */
+export interface MeasuredFigure {
+  metric: string;
+  title: string;
+  dataset: string;
+  /** Runs on other datasets, which are left out. */
+  others: number;
+  stacks: (MeasuredStack)[];
+  stacks_in_all: number;
+}
+
+/** The figure of one run. */
+export interface MeasuredPoint {
+  run: string;
+  created: string;
+  figure: Figure;
+  /** Whether the run was of the content that the name has now. */
+  current: boolean;
+}
+
+/** One environment: its newest runs, the oldest of them first, of `runs` in all. */
+export interface MeasuredStack {
+  stack: string;
+  runs: number;
+  points: (MeasuredPoint)[];
 }
 
 /** Everything that is known about one model. */
@@ -1015,6 +1079,13 @@ export interface Offered {
 }
 
 export type Outcome = "same" | "different" | "not known";
+
+/** How many inputs ended in one way, such as "only A correct". */
+export interface OutcomeCount {
+  outcome: "both right" | "only A right" | "only B right" | "both wrong" | "same answer" | "different answers";
+  inputs: number;
+  share: string;
+}
 
 /** A part of A and the one of B beside it. */
 export interface PartPair {
@@ -1627,6 +1698,7 @@ export interface Answers {
   "/choose/completions": CompletionList;
   "/model/{ref}": ModelDetail;
   "/history/{ref}": HistoryAnswer;
+  "/measured/{ref}": Measured;
   "/network/{ref}": NetworkFacts;
   "/networks": NetworkComparison;
   "/traces": TraceList;

@@ -5,6 +5,7 @@ import { bundleIndex, bundleSource } from "./bundle";
 import { registerPages } from "./components/link";
 import { shownPages } from "./pages";
 import "./style.css";
+import "./showing.css";
 
 const bundle = bundleIndex();
 if (bundle) setSource(bundleSource(bundle));

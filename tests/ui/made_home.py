@@ -32,7 +32,8 @@ VIEWS = {
     "#/choose": "{one}",
     "#/choose?q=ON+accuracy+%3E%3D+1%25&tab=why": "Rows left after each condition",
     "#/runs": "{one}",
-    "#/run/{a}": "Figures",
+    "#/run/{a}": "What it confuses",
+    "#/run/{a}?tab=figures": "Value [95 %]",
     "#/run/{a}?tab=inputs": None,
     "#/run/{a}?tab=confusion": None,
     "#/run/{a}?tab=calibration": None,
@@ -42,7 +43,9 @@ VIEWS = {
     "#/run/{a}?tab=stack": None,
     "#/compare": "{one}",
     "#/compare?a={a}": "Run B",
-    "#/compare?a={a}&b={b}&shown=all&compare={compare}&diverge={diverge}": "Environment difference",
+    "#/compare?a={a}&b={b}&shown=all&unfold=figures.classes.environment.notes&compare={compare}&diverge={diverge}": (
+        "Environment difference"
+    ),
     "#/networks?a={model}&b={model}": "Swap A and B",
     "#/diverge": "{one}",
     "#/diverge/{diverge}": "Layer by layer",

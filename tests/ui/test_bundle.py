@@ -131,7 +131,8 @@ MORE_VIEWS = {
     "#/runs?model={ref}&sort=-ece&runtime=litert": "1 evaluation.",
     "#/runs?model={ref}&q=ONNX&until=2101-01-01": "1 evaluation.",
     "#/runs?model={ref}&until=2001-01-01": "No run fits.",
-    "#/run/{a}": "Value [95 %]",
+    "#/run/{a}": "What it confuses",
+    "#/run/{a}?tab=figures": "Value [95 %]",
     "#/run/{a}?tab=inputs&shown=wrong&label=6": "of 200 inputs",
     "#/run/{b}?tab=observations&metric=recall&offset=5": "recall",
 }

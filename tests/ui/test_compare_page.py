@@ -1,5 +1,7 @@
 """Two runs side by side, as a person compares them."""
 
+import re
+
 import pytest
 
 pytest.importorskip("playwright")
@@ -37,7 +39,9 @@ def two_models(explored_home):
 def test_the_figures_are_those_of_the_command(visitor, two_models):
     report, rows = two_models
     answers = report.answers
-    page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}", expect="Environment difference")
+    folded = "figures.environment.notes"
+    page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}&shown=all&unfold={folded}", expect="What")
+    expect(page.get_by_role("region", name="Figures of both runs")).to_be_visible()
     words = visitor.text()
     assert verdict(report) in words
     assert f"{percent(answers.agreement)}\nsame answer" in words
@@ -53,7 +57,6 @@ def test_the_figures_are_those_of_the_command(visitor, two_models):
         assert change_words(pair) in line
     for item in report.environment:
         assert item.what in words
-    page.get_by_label("Show").select_option("all inputs")
     inputs = page.get_by_role("list", name="Answers of both runs").locator("> li")
     expect(inputs).to_have_count(24)
     expect(inputs.locator("img")).to_have_count(24, timeout=OPENING)
@@ -65,6 +68,28 @@ def test_the_figures_are_those_of_the_command(visitor, two_models):
         for scored in (*row.ours.best, *row.theirs.best):
             assert f"{scored.name}\n{probability(scored.score)}" in line
         assert shown.locator("img").get_attribute("src").endswith(f"/runs/{report.a.id}/inputs/{row.index}")
+
+
+def test_one_screen_says_it_and_the_rest_is_folded(visitor, two_models):
+    report, _ = two_models
+    answers = report.answers
+    page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}", expect="Who is right where")
+    low, high = (f"{100 * end:+.2f}".replace("-", "−") for end in answers.difference)
+    drawn = page.get_by_role(
+        "img", name=f"top-1 of B less that of A: {100 * answers.top1_change:+.2f}".replace("-", "−")
+    )
+    expect(drawn).to_have_accessible_name(re.compile(re.escape(f"[{low}, {high}] points")))
+    outcomes = page.get_by_role("list", name="Inputs by who is right")
+    for count in (answers.both_right, answers.only_a, answers.only_b, answers.both_wrong):
+        expect(outcomes).to_contain_text(f"{count:,}")
+    expect(page.get_by_role("region", name="Inputs that the two answer differently")).to_contain_text(
+        "Both give the same"
+    )
+    assert page.evaluate("document.documentElement.scrollHeight") < 1_300  # it was 5,562 when everything was listed
+    expect(page.get_by_role("region", name="Figures of both runs")).to_have_count(0)
+    page.get_by_role("button", name="Figures", exact=True).press("Enter")
+    expect(page.get_by_role("region", name="Figures of both runs")).to_be_visible()
+    page.wait_for_url("**unfold=figures*")
 
 
 def test_confusion_and_calibration_of_both_lead_to_inputs(visitor, two_models):
@@ -89,6 +114,7 @@ def test_confusion_and_calibration_of_both_lead_to_inputs(visitor, two_models):
 def test_what_differs_in_the_files_of_two_models_is_a_job(visitor, two_models):
     report, _ = two_models
     page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}", expect="These are two models.")
+    page.get_by_role("button", name="Likely cause").click()
     page.get_by_role("button", name="Look into both models").click()
     expect(page.get_by_text("Done", exact=True)).to_be_visible(timeout=90_000)
     expect(page.get_by_role("region", name="Likely cause")).to_contain_text("weight")
@@ -117,13 +143,18 @@ def flipping(tmp_path, chromium):
 
 def test_inputs_with_different_answers_come_first_and_lead_to_the_layer(flipping):
     window, a, b = flipping
-    page = window.visit(f"#/compare?a={a.id}&b={b.id}", expect="3 of 20 inputs.")
+    page = window.visit(f"#/compare?a={a.id}&b={b.id}&unfold=cause.answers", expect="3 of 20 inputs.")
     rows = page.get_by_role("list", name="Answers of both runs").locator("> li")
     expect(rows).to_have_count(3)
-    expect(page.get_by_text("does not record where its dataset is")).to_be_visible()
+    expect(page.get_by_text("does not record where its dataset is").first).to_be_visible()
     for row in rows.all():
         assert row.inner_text().index("✓ right") < row.inner_text().index("✗ wrong")
     expect(page.get_by_role("figure", name="Inputs with different answers").locator("svg")).to_have_count(1)
+    few = page.get_by_role("list", name="Ten of them, the surest first").locator("> li")
+    expect(few).to_have_count(3)
+    for shown in few.all():
+        assert "A ✓" in shown.inner_text()
+        assert "B ✗" in shown.inner_text()
     assert page.get_by_role("button", name="Find the layer where they diverge").is_visible()
     assert f"zoolens diverge {a.id[:8]} {b.id[:8]}" in window.text()
     page.get_by_label("Show").select_option("the same answers")
@@ -148,4 +179,6 @@ def test_two_runs_are_chosen_by_search(visitor, two_models):
 
 def test_everybody_can_read_it(look_everywhere, two_models):
     report, _ = two_models
-    look_everywhere(f"#/compare?a={report.a.id}&b={report.b.id}&shown=all", expect="Environment difference")
+    look_everywhere(f"#/compare?a={report.a.id}&b={report.b.id}", expect="Environment difference")
+    folded = "cause.figures.environment.notes.classes"
+    look_everywhere(f"#/compare?a={report.a.id}&b={report.b.id}&shown=all&unfold={folded}", expect="What")

@@ -92,13 +92,13 @@ def test_boxes_are_drawn_on_the_inputs_of_a_run(visitor, drawn):
 
 def test_a_comparison_shows_both_answers_and_the_lowest_agreement_first(visitor, drawn):
     _, runs, _ = drawn
-    page = visitor.visit(f"#/compare?a={runs['a']}&b={runs['b']}", expect="What is right")
+    page = visitor.visit(f"#/compare?a={runs['a']}&b={runs['b']}&unfold=answers", expect="What is right")
     card = page.get_by_role("list", name="Answers of both runs").get_by_role("listitem").first
     expect(card.get_by_role("figure")).to_have_count(3, timeout=PATIENCE)
     expect(card).to_contain_text("Agreement of the two: 0.0 %")
     expect(page.get_by_role("tab", name="Confusion")).to_have_count(0)
-    expect(page.get_by_role("region", name="Classes that change most")).to_contain_text("class_ap of A")
-    page = visitor.visit(f"#/compare?a={runs['tagger']}&b={runs['blind']}", expect="What is right")
+    expect(page.get_by_role("region", name="Classes with the largest change")).to_contain_text("class_ap of A")
+    page = visitor.visit(f"#/compare?a={runs['tagger']}&b={runs['blind']}&unfold=answers", expect="What is right")
     card = page.get_by_role("list", name="Answers of both runs").get_by_role("listitem").first
     # The text of which one model misses everything comes first.
     expect(card.locator("mark")).to_have_count(2, timeout=PATIENCE)
@@ -133,7 +133,7 @@ def test_everybody_can_read_it(chromium, drawn):
     url, runs, folder = drawn
     for view in (
         f"#/run/{runs['a']}?tab=inputs",
-        f"#/compare?a={runs['tagger']}&b={runs['blind']}",
+        f"#/compare?a={runs['tagger']}&b={runs['blind']}&unfold=answers",
         f"#/live?input=text&model={folder}/tagger.yaml&text=Ann+is+in+Paris",
     ):
         look_at(chromium, url, view, "PER" if "live" in view else "What is right", thoroughly=True)

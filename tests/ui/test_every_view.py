@@ -11,7 +11,7 @@ OF_EACH_KIND = (
     "#/runs",
     "#/run/{a}",
     "#/choose",
-    "#/compare?a={a}&b={b}&shown=all&compare={compare}&diverge={diverge}",
+    "#/compare?a={a}&b={b}&shown=all&unfold=figures.classes.environment.notes&compare={compare}&diverge={diverge}",
     "#/jobs",
 )
 

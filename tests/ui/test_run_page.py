@@ -50,9 +50,25 @@ def cards(page):
     return page.get_by_role("list", name="Inputs").locator("> li")
 
 
+def test_it_opens_on_the_worst_inputs_what_it_confuses_and_its_calibration(visitor, measured):
+    _, run = measured
+    page = visitor.visit(f"#/run/{run.id}", expect="What it confuses")
+    worst = answers_of(measured, order=AnswerOrder.LOSS, shown=AnswersShown.WRONG).rows[:10]
+    few = page.get_by_role("list", name="Ten inputs: wrong answers, the highest loss first").locator("> li")
+    expect(few).to_have_count(len(worst))
+    for row, shown in zip(worst, few.all(), strict=True):
+        assert shown.inner_text().startswith(row.truth)
+        assert f"✗ {row.ours.best[0].name}" in shown.inner_text()
+    expect(few.locator("img")).to_have_count(len(worst), timeout=OPENING)
+    expect(page.locator("figure.chart svg")).to_have_count(2)
+    expect(page.get_by_role("table")).to_have_count(0)
+    page.get_by_role("button", name="All of them").click()
+    expect(cards(page).first).to_contain_text(worst[0].input)
+
+
 def test_the_figures_are_those_of_the_store(visitor, measured):
     store, run = measured
-    page = visitor.visit(f"#/run/{run.id}", expect="Value [95 %]")
+    page = visitor.visit(f"#/run/{run.id}?tab=figures", expect="Value [95 %]")
     words = visitor.text()
     assert run.ref in words
     assert run.dataset.name in words

@@ -46,7 +46,7 @@ def figures_of_a_run(names):
         shown = printed("runs", "show", run["id"])
         for fact in [one for one in shown["observations"] if one["metric"] != "recall"]:
             yield (
-                f"#/run/{run['id']}",
+                f"#/run/{run['id']}?tab=figures",
                 fact["metric"],
                 [fact["scope"], measured(fact, "not available"), fact["provenance"]],
             )
@@ -68,7 +68,7 @@ def comparisons(names):
     low, high = (f"{100 * end:+.2f}".replace("-", "−") for end in answers["difference"])
     apart = [f"{100 * (1 - answers['agreement']):.2f} % of {answers['n']} inputs", f"[{low}, {high}]"]
     said = [f"Both give the same answers to all {answers['n']} inputs."] if answers["agreement"] == 1 else apart
-    right = [f"{answers[side]} only {side[-1].upper()} correct" for side in ("only_a", "only_b")]
+    right = [f"only {side[-1].upper()} right {answers[side]}" for side in ("only_a", "only_b")]
     yield page, "", [*said, *right]
     for name in ("a", "b"):
         yield page, "", [report[name]["run"][:8], report[name]["model"]]

@@ -8,9 +8,11 @@ interface ConfusionProps {
   run: string;
   /** Called with the numbers of the classes of a cell. */
   onPick: (label: number, answer: number) => void;
+  /** The chart alone; tables are a tab further. */
+  alone?: boolean;
 }
 
-export function Confusion({ run, onPick }: ConfusionProps) {
+export function Confusion({ run, onPick, alone }: ConfusionProps) {
   const { answer, error, again } = useAnswer("/runs/{run}/confusion", { run });
   if (error) return <ErrorState error={error} again={again} />;
   if (!answer) return <Loading what="Reading the answers" />;
@@ -23,7 +25,7 @@ export function Confusion({ run, onPick }: ConfusionProps) {
   }
   return (
     <>
-      <p class="dim">Pick a cell of the chart, or a pair of the table, to see its inputs.</p>
+      {!alone && <p class="dim">Pick a cell of the chart, or a pair of the table, to see its inputs.</p>}
       <div class="beside">
         <Chart
           spec={answer.chart}
@@ -32,7 +34,7 @@ export function Confusion({ run, onPick }: ConfusionProps) {
             typeof label === "number" && typeof given === "number" && onPick(label, given)
           }
         />
-        {answer.table && answer.pairs.length > 0 && (
+        {!alone && answer.table && answer.pairs.length > 0 && (
           <WordTable
             table={answer.table}
             label="Pairs of classes that are confused most"
@@ -51,9 +53,10 @@ interface CalibrationProps {
   run: string;
   /** Called with the number of a bin. */
   onPick: (bin: number) => void;
+  alone?: boolean;
 }
 
-export function Calibration({ run, onPick }: CalibrationProps) {
+export function Calibration({ run, onPick, alone }: CalibrationProps) {
   const { answer, error, again } = useAnswer("/runs/{run}/calibration", { run });
   if (error) return <ErrorState error={error} again={again} />;
   if (!answer) return <Loading what="Reading the answers" />;
@@ -66,13 +69,15 @@ export function Calibration({ run, onPick }: CalibrationProps) {
   }
   return (
     <>
-      <p>
-        Expected calibration error: <b>{answer.ece}</b>.{" "}
-        <span class="dim">Points below the line are overconfident. Pick one, or a row of the table, to see its inputs.</span>
-      </p>
+      {!alone && (
+        <p>
+          Expected calibration error: <b>{answer.ece}</b>.{" "}
+          <span class="dim">Points below the line are overconfident. Pick one, or a row of the table, to see its inputs.</span>
+        </p>
+      )}
       <div class="beside">
         <Chart spec={answer.chart} title={answer.title} onPick={({ bin }) => typeof bin === "number" && onPick(bin)} />
-        {answer.table && <WordTable table={answer.table} label="Confidence and accuracy" onPick={onPick} />}
+        {!alone && answer.table && <WordTable table={answer.table} label="Confidence and accuracy" onPick={onPick} />}
       </div>
     </>
   );

@@ -2,8 +2,9 @@
 import type { ClaimItem, ModelDetail, Namesake, RunItem } from "../answers";
 import { isLive, useAnswer } from "../api";
 import { Chart, type Spec } from "../components/chart";
-import { FigureCell, Moment, Tile, judgedTitle } from "../components/figure";
+import { FigureCell, Moment, judgedTitle } from "../components/figure";
 import { PageLink } from "../components/link";
+import { Measured } from "../components/measured";
 import { NetworkPicture } from "../components/network";
 import { NetworkDiff } from "../components/networkdiff";
 import { ReadNetwork } from "../components/readnetwork";
@@ -37,13 +38,22 @@ export function ModelPage({ rest }: PageProps) {
           <bdi>{answer.description}</bdi>
         </p>
       )}
-      <div class="tiles">
-        <Tile figure={answer.task || "unknown"} title="task" />
-        <Tile figure={answer.params_words} title="parameters, as its source says" />
-        <Tile figure={answer.runs.toLocaleString("en")} title={answer.runs === 1 ? "run here" : "runs here"} />
-        <Tile figure={answer.formats.join(", ") || "–"} title="format" />
-        <Tile figure={answer.licence || "unknown"} title="licence" />
-      </div>
+      <Measured model={answer} />
+      <p class="facts-line">
+        <span>
+          <bdi>{answer.task || "unknown task"}</bdi>
+        </span>
+        <span>{answer.params_words} parameters, as its source says</span>
+        <span>
+          {answer.runs.toLocaleString("en")} {answer.runs === 1 ? "run here" : "runs here"}
+        </span>
+        <span>
+          <bdi>{answer.formats.join(", ") || "unknown format"}</bdi>
+        </span>
+        <span>
+          licence <bdi>{answer.licence || "unknown"}</bdi>
+        </span>
+      </p>
       <div class="bar">
         {answer.replacement && isLive() && (
           <a class="button" href={address("choose", { q: answer.replacement })}>

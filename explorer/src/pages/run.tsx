@@ -6,6 +6,7 @@ import { isLive, resourceUrl, useAnswer } from "../api";
 import { Chart } from "../components/chart";
 import { FigureCell, Moment, Tile } from "../components/figure";
 import { Gallery } from "../components/gallery";
+import { Glance } from "../components/glance";
 import { Calibration, Confusion } from "../components/judged";
 import { PageLink } from "../components/link";
 import { Part, useOffset } from "../components/listing";
@@ -83,6 +84,15 @@ function OneRun({ detail }: { detail: RunDetail }) {
       <Tabs
         label="About the run"
         tabs={[
+          ...(detail.answered
+            ? [
+                {
+                  key: "glance",
+                  title: "At a glance",
+                  content: () => <Glance run={run.id} ofClasses={detail.of_classes} onShow={show} />,
+                },
+              ]
+            : []),
           { key: "figures", title: "Figures", content: () => <Figures detail={detail} /> },
           {
             key: "inputs",

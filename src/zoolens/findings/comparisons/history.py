@@ -40,6 +40,7 @@ class HistoryPoint:
     low: float | None
     high: float | None
     disturbed: bool
+    observed: Observation  # as the store has it, with where it comes from
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ def _point(run: Run, observed: Observation, value: float, *, current: bool) -> H
         low=observed.low,
         high=observed.high,
         disturbed=is_disturbed(observed),
+        observed=observed,
     )
 
 

@@ -38,6 +38,7 @@ _ORDER: Final = (
     "top1", "top5", "score", "ece", "brier", "nll", "latency_p50", "latency_p95", "latency_p99", "roundtrip_p50",
     "roundtrip_p95", "throughput", "cold_start", "peak_memory", "file_size", "parameters", "energy",
 )  # fmt: skip
+_KEY: Final = ("latency_p50", "throughput", "peak_memory", "file_size", "energy")  # at a glance, after the main metric
 _LARGEST_RATIO: Final = 100.0
 _WORDS: Final = {"top1": "top-1", "top5": "top-5", "ece": "calibration error"}
 _ONLY_A, _ONLY_B, _NEITHER, _UNJUDGED = "only A correct", "only B correct", "both wrong", "answers differ"
@@ -71,6 +72,15 @@ def told_figures(report: Report) -> list[FigurePair]:
     ]
     known.sort(key=lambda each: (order.index(each.metric), len(each.scope), each.scope))
     return known[:MOST_FIGURES]
+
+
+def key_figures(report: Report) -> list[FigurePair]:
+    """The few figures that decide between two runs: one of each kind, the smallest batch where there are several."""
+    wanted = (main_metric(report.a), *_KEY)
+    first: dict[str, FigurePair] = {}
+    for each in told_figures(report):
+        first.setdefault(each.metric, each)
+    return [first[metric] for metric in dict.fromkeys(wanted) if metric in first]
 
 
 def _detail(each: FigurePair) -> bool:
@@ -135,7 +145,7 @@ def _ratios(report: Report, figures: Sequence[FigurePair]) -> Spec | None:
 
 def _rows(report: Report, each: FigurePair, relative: Callable[[float, float], float]) -> list[dict[str, Any]]:
     """A row for each run. `relative`: how a value is told relative to A's."""
-    named, of_a = _figure_name(each), each.a.value or 0.0
+    named, of_a = figure_name(each), each.a.value or 0.0
     rows = []
     for name, observation in zip(side_names(report), (each.a, each.b), strict=True):
         low, high = observation.low, observation.high
@@ -153,7 +163,8 @@ def _rows(report: Report, each: FigurePair, relative: Callable[[float, float], f
     return rows
 
 
-def _figure_name(each: FigurePair) -> str:
+def figure_name(each: FigurePair) -> str:
+    """A figure in words, such as "latency p50, batch 1"."""
     scope = parse_scope(each.scope)
     name = _WORDS.get(each.metric, each.metric.replace("_", " "))
     where = f"batch {scope.value}" if scope.dimension is Dimension.BATCH else scope.value.replace("_", " ")

@@ -130,6 +130,7 @@ SUBJECTS: Final[Mapping[str, Subjects]] = {
     "model": _of_models,
     "network": _of_models,
     "history": _of_models,
+    "measured": _of_models,
     "networks": _of_networks,
     "audits": _of_audits,
     "divergences": _of_divergences,

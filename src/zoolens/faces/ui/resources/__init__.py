@@ -21,6 +21,7 @@ RESOURCES: Final = (
     "divergences",
     "choose",
     "model",
+    "measured",
     "networks",
     "traces",
     "trace_timeline",

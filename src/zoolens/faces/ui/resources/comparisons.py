@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
 from zoolens.base.present.charts import Spec, drawn_spec
 from zoolens.base.present.figures import class_words, p_value, percent, stack_label, with_interval
+from zoolens.base.statistics.intervals import Interval
 from zoolens.base.store.records import ANSWERING_KINDS, Run
 from zoolens.base.store.scopes import is_of_part
 from zoolens.faces.ui.context import Context
@@ -18,7 +20,7 @@ from zoolens.faces.ui.jobs.outputs import printed_by
 from zoolens.faces.ui.page_figures import Figure, TileItem, figure_of, tile_items
 from zoolens.faces.ui.verdict_items import VerdictItem, verdict_item
 from zoolens.findings.comparisons.compare import ClassChange, FigurePair, Report, compare_runs, verdict_of_report
-from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart
+from zoolens.findings.comparisons.report_charts import figure_name, figures_chart, flips_chart, key_figures
 from zoolens.findings.comparisons.report_page import (
     UNJUDGED,
     change_words,
@@ -32,6 +34,8 @@ from zoolens.findings.comparisons.wording import agreement_words, metric_words, 
 _LONGEST: Final = 200  # letters of a run's name
 _MOST_CLASSES: Final = 50
 _MOST_SENTENCES: Final = 20
+
+Outcome = Literal["both right", "only A right", "only B right", "both wrong", "same answer", "different answers"]
 
 
 class ComparisonQuery(Query):
@@ -50,6 +54,29 @@ class ComparedRun(Answer):
     """The precision in effect; empty where it is unknown."""
 
 
+class ComparedDifference(Answer):
+    """How much better B is than A on the same inputs, by the metric that judges the task, with its 95 % interval."""
+
+    metric: Shown
+    value: float
+    low: float
+    high: float
+    unit: Shown
+    """Points for shares; empty where the metric is no share."""
+    clear: bool
+    """Whether the interval leaves 0 out."""
+    p: Shown
+    """The p-value of the test that was made; empty where none was."""
+
+
+class OutcomeCount(Answer):
+    """How many inputs ended in one way, such as "only A correct"."""
+
+    outcome: Outcome
+    inputs: int
+    share: Shown
+
+
 class ComparedFigure(Answer):
     """One figure of both runs; null where one of them lacks it."""
 
@@ -62,6 +89,12 @@ class ComparedFigure(Answer):
     overlap: bool | None
     """Whether the intervals of two figures that are no shares overlap; null where it is not known, and for shares,
     which are of the same inputs and are therefore judged in pairs."""
+
+
+class KeyFigure(ComparedFigure):
+    """A figure that decides between two runs, with its name in words."""
+
+    title: Shown
 
 
 class ComparedClass(Answer):
@@ -99,6 +132,8 @@ class Comparison(Answer):
     judged: VerdictItem | None
     """The verdict with its coverage; null where both are one run."""
     tiles: list[TileItem]
+    cautions: list[Shown]
+    """What the comparison rests on that nobody has checked, or leaves out."""
     notes: list[Shown]
     cause: Shown
     """The likely cause; empty where nothing differs, or nothing that was recorded explains it."""
@@ -111,6 +146,12 @@ class Comparison(Answer):
     labelled: bool
     differing: int | None
     """Inputs with different answers; null where the answers are no classes."""
+    difference: ComparedDifference | None
+    """null where nothing judges both runs on the same inputs."""
+    outcomes: list[OutcomeCount]
+    """Every input of classifiers, by who was right; without labels, by whether the answers are the same."""
+    key_figures: list[KeyFigure]
+    """The few figures that decide between two runs."""
     figures: list[ComparedFigure]
     figures_chart: Spec | None
     flips_chart: Spec | None
@@ -135,6 +176,7 @@ def comparison(context: Context, query: ComparisonQuery) -> Comparison:
         verdict=verdict(report),
         judged=None if a.id == b.id else verdict_item(verdict(report) or UNJUDGED, verdict_of_report(report)),
         tiles=tile_items(tiles(report)),
+        cautions=list(_cautions(report)),
         notes=list(_notes(report)),
         cause=report.cause or "",
         cause_in_files=report.differs and a.model.fingerprint != b.model.fingerprint,
@@ -142,6 +184,9 @@ def comparison(context: Context, query: ComparisonQuery) -> Comparison:
         answered=answers is not None or bool(report.vectors),
         labelled=answers is not None and answers.labelled,
         differing=None if answers is None else len(answers.disagreements),
+        difference=_difference(report),
+        outcomes=_outcomes(report),
+        key_figures=[KeyFigure.of(_figure(pair), title=figure_name(pair)) for pair in key_figures(report)],
         figures=list(_figures(report))[:MOST_ROWS],
         figures_chart=drawn_spec(figures_chart(report)),
         flips_chart=drawn_spec(flips_chart(report)),
@@ -154,6 +199,55 @@ def comparison(context: Context, query: ComparisonQuery) -> Comparison:
 
 def _side(run: Run) -> ComparedRun:
     return ComparedRun.of(run, model=run.ref, stack=stack_label(run))
+
+
+def _difference(report: Report) -> ComparedDifference | None:
+    """B − A: of top-1 for classifiers; of the metric, or of the mean score, of the first output of other tasks."""
+    answers = report.answers
+    if answers is not None:
+        return (
+            _apart("top-1", "fraction", answers.top1_change, answers.difference, answers.p_value)
+            if answers.labelled
+            else None
+        )
+    for change in report.vectors[:1]:
+        metric = change.metric
+        if metric is not None:
+            return _apart(metric.name, metric.unit, metric.b - metric.a, metric.difference, metric.p_value)
+        if change.score_a is not None and change.score_b is not None:
+            return _apart("mean score", "", change.score_b - change.score_a, change.difference, None)
+    return None
+
+
+def _apart(
+    metric: str, unit: str, value: float, interval: Interval | None, p: float | None
+) -> ComparedDifference | None:
+    if interval is None or not all(map(math.isfinite, (value, *interval))):
+        return None
+    scale, shown = (100.0, "points") if unit == "fraction" else (1.0, unit)
+    low, high = (scale * end for end in interval)
+    clear, words = low > 0 or high < 0, "" if p is None else p_value(p)
+    return ComparedDifference(metric=metric, value=scale * value, low=low, high=high, unit=shown, clear=clear, p=words)
+
+
+def _outcomes(report: Report) -> list[OutcomeCount]:
+    answers = report.answers
+    if answers is None:
+        return []
+    if not answers.labelled:
+        return [
+            _counted("same answer", answers.full, answers.n),
+            _counted("different answers", len(answers.disagreements), answers.n),
+        ]
+    counts: dict[Outcome, int] = {
+        "both right": answers.both_right, "only A right": answers.only_a, "only B right": answers.only_b,
+        "both wrong": answers.both_wrong,
+    }  # fmt: skip
+    return [_counted(name, inputs, answers.n) for name, inputs in counts.items()]
+
+
+def _counted(outcome: Outcome, inputs: int, n: int) -> OutcomeCount:
+    return OutcomeCount(outcome=outcome, inputs=inputs, share=percent(inputs / n, 1))
 
 
 def _changed_classes(report: Report) -> tuple[str, list[ComparedClass]]:
@@ -180,14 +274,18 @@ def _figures(report: Report) -> Iterator[ComparedFigure]:
     like."""
     for pair in report.figures:
         if not is_of_part(pair.scope):
-            a, b = figure_of(pair.a), figure_of(pair.b)
-            yield ComparedFigure.of(pair, a=a, b=b, change=change_words(pair), overlap=_overlap(pair))
+            yield _figure(pair)
     for only_a, alone in ((True, report.only_a), (False, report.only_b)):
         for observation in alone:
             if not is_of_part(observation.scope):
                 shown = figure_of(observation)
                 sides = {"a": shown, "b": None} if only_a else {"a": None, "b": shown}
                 yield ComparedFigure.of(observation, **sides, change="", overlap=None)
+
+
+def _figure(pair: FigurePair) -> ComparedFigure:
+    a, b = figure_of(pair.a), figure_of(pair.b)
+    return ComparedFigure.of(pair, a=a, b=b, change=change_words(pair), overlap=_overlap(pair))
 
 
 def _overlap(pair: FigurePair) -> bool | None:
@@ -197,12 +295,17 @@ def _overlap(pair: FigurePair) -> bool | None:
     return a.low <= b.high and b.low <= a.high
 
 
-def _notes(report: Report) -> Iterator[str]:
-    """What else a reader must know about the answers."""
-    answers = report.answers
+def _cautions(report: Report) -> Iterator[str]:
     yield from unchecked_sides(report)
-    if answers is None and not report.vectors and not report.uncompared:
+    if report.answers is None and not report.vectors and not report.uncompared:
         yield "There are no answers to compare: at least one of the runs was measured without them (--no-accuracy)."
+    if report.uncompared:
+        yield uncompared_words(report.uncompared)
+
+
+def _notes(report: Report) -> Iterator[str]:
+    """What else there is to say of the answers."""
+    answers = report.answers
     if answers is not None and answers.median_score_change is not None:
         yield (
             f"Where both give the same answer, its score changes by {answers.median_score_change:.2g} (median) and by "
@@ -229,8 +332,6 @@ def _notes(report: Report) -> Iterator[str]:
             )
         if change.metric is not None:
             yield f"{change.output}: {metric_words(change.metric)}."
-    if report.uncompared:
-        yield uncompared_words(report.uncompared)
 
 
 # --- what a job found out about the two

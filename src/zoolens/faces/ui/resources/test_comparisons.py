@@ -59,6 +59,30 @@ def test_a_comparison_says_what_the_command_says(home, client, pair):
     assert (figures["file_size"]["a"]["value"], figures["file_size"]["b"]) == (10.0, None)
 
 
+def test_a_comparison_says_who_is_better_and_where(home, client, pair):
+    a, b = pair
+    answers = compare_runs(home, a, b).answers
+    answer = client().get(f"{PREFIX}/comparison", params={"a": a.id, "b": b.id}).json()
+    difference = answer["difference"]
+    assert (difference["metric"], difference["unit"], difference["clear"]) == ("top-1", "points", False)
+    shown = [difference[name] for name in ("value", "low", "high")]
+    assert shown == pytest.approx([-15.0, *(100 * end for end in answers.difference)])
+    assert [(row["outcome"], row["inputs"]) for row in answer["outcomes"]] == [
+        ("both right", 17), ("only A right", 3), ("only B right", 0), ("both wrong", 0),
+    ]  # fmt: skip
+    assert [row["title"] for row in answer["key_figures"]] == ["latency p50, batch 1"]
+
+
+def test_without_labels_nobody_is_better(home, client):
+    unknown = np.full(20, -1)
+    a, b = (write_run(home, name, one_hot(rows, 4), unknown) for name, rows in (("a", LABELS), ("b", WRONG)))
+    answer = client().get(f"{PREFIX}/comparison", params={"a": a.id, "b": b.id}).json()
+    assert answer["difference"] is None
+    assert [(row["outcome"], row["inputs"]) for row in answer["outcomes"]] == [
+        ("same answer", 17), ("different answers", 3),
+    ]  # fmt: skip
+
+
 def test_the_files_of_two_models_are_left_to_a_job(home, client, pair):
     other = write_run(home, "b", one_hot(WRONG, 4), LABELS)
     answer = client().get(f"{PREFIX}/comparison", params={"a": pair[0].id, "b": other.id}).json()
