@@ -1312,13 +1312,14 @@ export interface SeenInputs {
   rows: (InputItem)[];
 }
 
-/** A session with its sentences, its chart (Vega-Lite) and its newest events, of `all_events`. */
+/** A session with its sentences, its chart (Vega-Lite) and its events in groups of equal ones, the newest first, of `all_groups`. */
 export interface ServiceDetail {
   summary: ServiceSession;
   sentences: (string)[];
   chart_title: string;
   chart: Record<string, unknown>;
-  events: (ServiceEvent)[];
+  groups: (ServiceEvents)[];
+  all_groups: number;
   all_events: number;
 }
 
@@ -1327,6 +1328,19 @@ export interface ServiceEvent {
   kind: string;
   words: string;
   waiting: number;
+}
+
+/** `count` events that differ in numbers alone, from `first` until `last`; the newest of them one by one. */
+export interface ServiceEvents {
+  kind: string;
+  /** Those of the newest. */
+  words: string;
+  count: number;
+  first: string;
+  last: string;
+  least_waiting: number;
+  most_waiting: number;
+  events: (ServiceEvent)[];
 }
 
 export interface ServiceList {
@@ -1381,6 +1395,12 @@ export interface SortChoice {
 /** The metrics of the store and their scopes, but for those of single classes, single epochs and pairs of runs. */
 export interface SortableFigures {
   rows: (SortChoice)[];
+}
+
+/** What decides the colour of a span. */
+export interface SpanCategory {
+  name: string;
+  colour: string;
 }
 
 /** One span. */
@@ -1567,13 +1587,25 @@ export interface TraceRoofline {
   data: Record<string, unknown> | null;
 }
 
-/** One call whose time is nearest to the median. Its data have the `number` of each span. */
+/** One call whose time is nearest to the median, as columns in the order of time: where each of the longest spans begins and how long it takes, in seconds, its line, and the places of its name and of its category. `spans` has all. */
 export interface TraceTimeline {
   level: string;
   seconds: number;
+  words: string;
   spans: number;
-  chart: Record<string, unknown>;
-  span: SpanDetail | null;
+  /** The shortest spans, and those on lines that are too deep, are not listed. */
+  left_out: number;
+  lanes: number;
+  names: (string)[];
+  categories: (SpanCategory)[];
+  number: (number)[];
+  start: (number)[];
+  time: (number)[];
+  lane: (number)[];
+  name: (number)[];
+  category: (number)[];
+  /** Whether only the duration was measured, and not the start. */
+  laid_out: (boolean)[];
 }
 
 /** One trial with its curves and explanations. */
@@ -1705,6 +1737,7 @@ export interface Answers {
   "/traces/{run}": TraceDetail;
   "/traces/{run}/data": TraceData;
   "/traces/{run}/timeline": TraceTimeline;
+  "/traces/{run}/span": SpanDetail;
   "/traces/{run}/layers": LayerPage;
   "/traces/{run}/roofline": TraceRoofline;
   "/traces/{run}/compared/{other}": TraceDifferences;

@@ -39,6 +39,17 @@ def service_explorer(tmp_path_factory):
             for entry in entries:
                 log.record(name, entry)
             log.close()
+        log = EventLog(None, {"restless": Service.model_construct(reference="demo:lenet-wide")})
+        models = ("demo:lenet-wide", "demo:lenet-int8")
+        log.record("restless", ServiceEvent(EventKind.START, "It begins.", model=models[0], time=now - 90 * second))
+        for place in range(40):
+            previous, model = models[place % 2], models[1 - place % 2]
+            reason = f"the queue is short for {place} s" if place % 2 else f"{place // 2} requests wait"
+            log.record(
+                "restless",
+                ServiceEvent(EventKind.SWITCH, reason, model, previous, place, time=now - (80 - 2 * place) * second),
+            )
+        log.close()
         with serving(Settings(server="http://127.0.0.1:9")) as url:  # where nobody answers
             yield url
 
@@ -71,6 +82,19 @@ def test_a_session_tells_who_answered_and_why_it_switched(watcher):
     expect(words).to_contain_text("the objective of 95 % was kept")
     expect(words).to_contain_text("demo:lenet-wide → demo:lenet-int8: the queue is long")
     page.locator("main svg.marks").wait_for()
+    expect(words).to_contain_text("The time of each request is not stored")
+
+
+def test_events_that_say_the_same_are_one_line(watcher):
+    page = watcher.visit("#/services", expect="restless")
+    page.get_by_role("link", name="restless").click()
+    rows = page.get_by_role("region", name="Events").locator("tbody tr")
+    expect(rows).to_have_count(3)  # 41 events
+    there = rows.filter(has_text="demo:lenet-wide → demo:lenet-int8")
+    assert there.locator("td").nth(2).inner_text() == "20"
+    there.locator("summary").click()
+    expect(there.get_by_role("listitem")).to_have_count(20)
+    expect(there.get_by_role("listitem").first).to_contain_text("19 requests wait")
 
 
 def test_no_service_is_said(visitor):

@@ -89,8 +89,33 @@ def test_a_trace_shows_its_spans_one_by_one(reader, traced):
     chart.get_by_text(longest.name, exact=True).wait_for(state="detached")  # it is outside of what is shown
     page.get_by_role("button", name="Whole call").click()
     chart.get_by_text(longest.name, exact=True).wait_for()
-    chart.locator("g.mark-rect:not([aria-hidden]) path").first.click(position={"x": 300, "y": 8})
+    chart.locator("[data-span='0'] rect").click(position={"x": 300, "y": 8})
     expect(about.get_by_role("heading", name="predict")).to_be_visible()
+
+
+def test_a_timeline_is_zoomed_by_wheel_drag_and_keys(reader, traced):
+    page = reader.visit(f"#/traces/{traced[2]['onnxruntime'].run.id}", expect="Timeline")
+    frame = page.get_by_role("application")
+    width = "() => +document.querySelector('[data-span=\"0\"] rect').getAttribute('width')"
+    frame.focus()
+    page.keyboard.press("w")
+    page.wait_for_url("**to=*")
+    whole = page.evaluate("() => location.hash")
+    frame.hover(position={"x": 100, "y": 40})
+    page.mouse.wheel(0, -400)
+    page.wait_for_function("before => location.hash !== before", arg=whole)
+    near = page.evaluate("() => location.hash")
+    box = frame.bounding_box()
+    page.mouse.move(box["x"] + 400, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, box["y"] + 40, steps=4)
+    page.mouse.up()
+    page.wait_for_function("before => location.hash !== before", arg=near)
+    assert page.get_by_label("The span that was picked").count() == 0  # the end of a drag is no click
+    assert page.evaluate(width) == page.evaluate("() => document.querySelector('.spans svg').clientWidth")
+    frame.focus()
+    page.keyboard.press("0")
+    page.wait_for_function("() => !location.hash.includes('from=') && !location.hash.includes('to=')")
 
 
 def test_layers_and_levels_are_those_of_the_report(reader, traced):

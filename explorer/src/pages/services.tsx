@@ -1,9 +1,9 @@
 // Services: which were served when, who answered, how they switched and why; kept up to date while one is being served.
-import type { ServiceDetail, ServiceEvent, ServiceSession, WatchedModel } from "../answers";
+import type { ServiceDetail, ServiceEvents, ServiceSession, WatchedModel } from "../answers";
 import { useAgain, useAnswer } from "../api";
 import { Chart } from "../components/chart";
 import { Moment, Tile } from "../components/figure";
-import { EmptyState, ErrorState, Loading } from "../components/states";
+import { EmptyState, ErrorState, Loading, Sentences } from "../components/states";
 import { type Column, Pager, Table } from "../components/table";
 import { address, setQuery, useRoute } from "../router";
 
@@ -156,35 +156,71 @@ function Session({ session }: { session: string }) {
         <Tile figure={summary.switches.toLocaleString("en")} title="switches" />
         {summary.in_time && <Tile figure={summary.in_time} title="answered in time" />}
       </div>
-      <ul>
-        {answer.sentences.map((sentence) => (
-          <li>
-            <bdi>{sentence}</bdi>
-          </li>
-        ))}
-      </ul>
       <Chart spec={answer.chart} title={answer.chart_title} />
+      <p class="dim">
+        The time of each request is not stored: of latency over time the share that was answered in time is known. The reason of a
+        switch is in its line, and in the list below.
+      </p>
+      <Sentences sentences={answer.sentences} />
       <Events answer={answer} />
     </>
   );
 }
 
+const GROUPS: Column<ServiceEvents>[] = [
+  { key: "kind", title: "Event", cell: (row) => row.kind },
+  { key: "words", title: "What, and why", cell: (row) => <What row={row} /> },
+  { key: "count", title: "Times", number: true, cell: (row) => row.count.toLocaleString("en") },
+  { key: "when", title: "When", cell: (row) => <When row={row} /> },
+  {
+    key: "waiting",
+    title: "Queue",
+    number: true,
+    help: "How many requests waited then",
+    cell: ({ least_waiting: least, most_waiting: most }) => (least === most ? most.toLocaleString("en") : `${least}–${most}`),
+  },
+];
+
+function When({ row }: { row: ServiceEvents }) {
+  if (row.count === 1) return <Moment at={row.last} seconds />;
+  return (
+    <>
+      <Moment at={row.first} seconds /> <span class="dim">until</span> <Moment at={row.last} seconds />
+    </>
+  );
+}
+
+/** What happened; events that happened more than once are listed below it. */
+function What({ row }: { row: ServiceEvents }) {
+  if (row.count === 1) return <bdi class="prose">{row.words}</bdi>;
+  return (
+    <details class="event-group">
+      <summary>
+        <bdi>{row.words}</bdi>
+      </summary>
+      <ul>
+        {row.events.map((event) => (
+          <li>
+            <Moment at={event.time} seconds /> <bdi>{event.words}</bdi>
+            {event.waiting > 0 && <span class="dim"> ({event.waiting.toLocaleString("en")} waited)</span>}
+          </li>
+        ))}
+      </ul>
+      {row.events.length < row.count && <p class="dim">The newest {row.events.length}.</p>}
+    </details>
+  );
+}
+
 function Events({ answer }: { answer: ServiceDetail }) {
-  const columns: Column<ServiceEvent>[] = [
-    { key: "time", title: "Time", cell: (row) => <Moment at={row.time} seconds /> },
-    { key: "kind", title: "Event", cell: (row) => row.kind },
-    { key: "words", title: "What", cell: (row) => <bdi>{row.words}</bdi> },
-    { key: "waiting", title: "Queue", number: true, cell: (row) => row.waiting },
-  ];
+  const { groups, all_groups: all, all_events: events } = answer;
   return (
     <>
       <h2>Events</h2>
-      {answer.events.length < answer.all_events && (
-        <p class="dim">
-          The newest {answer.events.length} of {answer.all_events.toLocaleString("en")}.
-        </p>
-      )}
-      <Table label="Events" columns={columns} rows={answer.events} rowKey={(row) => row.time + row.kind + row.words} />
+      <p class="dim">
+        {events.toLocaleString("en")} {events === 1 ? "event" : "events"}, those that differ in numbers alone in one line.
+        {groups.length < all && ` The newest ${groups.length} of ${all.toLocaleString("en")} kinds are listed.`}
+      </p>
+      <Table label="Events" columns={GROUPS} rows={groups} rowKey={(row) => row.first + row.kind + row.words} />
     </>
   );
 }

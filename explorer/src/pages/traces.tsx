@@ -9,6 +9,7 @@ import { JobCard } from "../components/job";
 import { JobForm } from "../components/jobform";
 import { PageLink } from "../components/link";
 import { Filtered, NothingFits, Part, useOffset } from "../components/listing";
+import { SpanTimeline } from "../components/spans";
 import { EmptyState, ErrorState, Loading, Sentences } from "../components/states";
 import { type Column, Table } from "../components/table";
 import { type Tab, Tabs } from "../components/tabs";
@@ -258,13 +259,9 @@ function TimelinePanel({ run, levels }: { run: string; levels: string[] }) {
   const stretch = useStretch();
   const [level] = useQueryState("level", levels[0]);
   const [span] = useQueryState("span");
-  const { answer, error, again } = useAnswer("/traces/{run}/timeline", {
-    run,
-    level,
-    ...stretch,
-    span: span || undefined,
-  });
-  const picked = answer?.span;
+  const { answer, error, again } = useAnswer("/traces/{run}/timeline", { run, level });
+  const asked = useAnswer(span ? "/traces/{run}/span" : null, { run, level, number: span });
+  const picked = span ? asked.answer : undefined;
   return (
     <>
       {levels.length > 1 && (
@@ -284,13 +281,15 @@ function TimelinePanel({ run, levels }: { run: string; levels: string[] }) {
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading what="Reading the spans" />}
       {answer && (
-        <TimelineChart
-          spec={answer.chart}
+        <SpanTimeline
+          call={answer}
           title={`Timeline of one call with ${answer.spans.toLocaleString("en")} spans`}
           stretch={stretch}
-          onPick={(_, number) => setQuery({ span: String(number) })}
+          picked={span ? Number(span) : null}
+          onPick={(number) => isLive() && setQuery({ span: String(number) })}
         />
       )}
+      {asked.error && <ErrorState error={asked.error} again={asked.again} />}
       {picked && (
         <section class="about-span" aria-label="The span that was picked">
           <h2>
@@ -325,7 +324,7 @@ function TimelinePanel({ run, levels }: { run: string; levels: string[] }) {
           </p>
         </section>
       )}
-      {answer && !picked && isLive() && (
+      {answer && !span && isLive() && (
         <p>
           <button type="button" onClick={() => setQuery({ span: "0" })}>
             Go through the spans

@@ -159,7 +159,7 @@ def bands_chart(bands: Sequence[Band], title: str, window: TimelineWindow = WHOL
     longest = max(band.timeline.seconds for band in bands)
     start, end = window.start * longest, max(window.end, window.start + 1e-9) * longest
     unit, factor = next((name, inverse) for name, least, inverse in _UNITS if end - start >= least)
-    categories = _Categories([band.timeline for band in bands])
+    categories = Categories([band.timeline for band in bands])
     rows: list[dict[str, Any]] = []
     headings: list[dict[str, Any]] = []
     left_out = top = 0
@@ -168,7 +168,7 @@ def bands_chart(bands: Sequence[Band], title: str, window: TimelineWindow = WHOL
             headings.append({"x": start * factor, "y": top + 0.5, "text": band.title})
             top += 1
         visible = [span for span in band.timeline.spans if span.end >= start and span.start <= end]
-        shown = _longest(visible, MOST // len(bands))
+        shown = longest_spans(visible, MOST // len(bands))
         left_out += len(visible) - len(shown)
         rows += [_row(span, place, band, top, (start, end, factor), categories) for span in shown]
         top += min(band.timeline.lanes, MOST_LANES)
@@ -184,7 +184,7 @@ def bands_chart(bands: Sequence[Band], title: str, window: TimelineWindow = WHOL
     return Chart("timeline", title, spec)
 
 
-def _longest(spans: Sequence[TimelineSpan], most: int) -> list[TimelineSpan]:
+def longest_spans(spans: Sequence[TimelineSpan], most: int) -> list[TimelineSpan]:
     """Return the longest spans on lanes that are drawn, in the order of time."""
     fitting = [span for span in spans if span.lane < MOST_LANES]
     longest = sorted(fitting, key=lambda span: -span.seconds)[:most]
@@ -201,7 +201,7 @@ def _notes(bands: Sequence[Band], left_out: int) -> Iterator[str]:
         yield f"{left_out:,} of the shortest spans are not drawn"
 
 
-class _Categories:
+class Categories:
     """What decides the colour of a span: the kind of a layer or the name of a user's step, if it is one of those that
     take longest; else what it is."""
 
@@ -230,7 +230,7 @@ def _own_category(span: TimelineSpan) -> str | None:
 
 
 def _row(
-    span: TimelineSpan, place: int, band: Band, top: int, shown: tuple[float, float, float], categories: _Categories
+    span: TimelineSpan, place: int, band: Band, top: int, shown: tuple[float, float, float], categories: Categories
 ) -> dict[str, Any]:
     start, end, factor = shown
     least = NARROWEST * (end - start)
@@ -256,7 +256,7 @@ def _row(
     }
 
 
-def _bars(rows: Sequence[Mapping[str, Any]], x: Spec, y: Spec, categories: _Categories) -> Iterator[Spec]:
+def _bars(rows: Sequence[Mapping[str, Any]], x: Spec, y: Spec, categories: Categories) -> Iterator[Spec]:
     hints = [{"field": field, "type": "nominal"} for field in ("name", "kind", "time", "start", "computed", "output")]
     chosen: Spec = {
         "name": "window",

@@ -14,13 +14,27 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.present.charts import DIM, INK, LETTER, SERIES, Chart, Spec, axis, heading, quantity, series, values
+from zoolens.base.present.charts import (
+    DIM,
+    INK,
+    LETTER,
+    SERIES,
+    SOFT,
+    Chart,
+    Spec,
+    axis,
+    heading,
+    quantity,
+    series,
+    values,
+)
 from zoolens.base.present.figures import figure, percent
 from zoolens.faces.serving.services.events import COUNTED_EVERY, EventKind, ServiceEvent, Session
 
-WIDTH: Final = 720
+WIDTH: Final = 1000
 MOST_BARS: Final = 90
 MOST_SWITCHES: Final = 60  # marked one by one; more would hide the rest
+_MARGIN: Final = 6  # pixels beside a name in the band of models
 _SECOND: Final = 1_000_000_000  # nanoseconds
 _SHORTEST: Final = 0.5  # seconds of a bar
 _TOGETHER: Final = 0.05  # seconds within which counts are written together
@@ -148,8 +162,9 @@ def _happening(event: ServiceEvent, begun: int) -> Happening:
 
 
 def session_chart(course: SessionCourse) -> Chart:
-    """Requests per second by model, with switches as dashed lines; below, the share answered in time and the queue."""
-    panels = [_rates(course)]
+    """Which model was to answer, and requests per second by model, with switches as dashed lines; below, the share
+    answered in time and the queue."""
+    panels = [*_answering(course), _rates(course)]
     if course.bound is not None and any(part.timed or part.refused for part in course.stretches):
         panels.append(_in_time(course))
     if any(event.waiting for event in course.events):
@@ -175,6 +190,46 @@ def _subtitle(course: SessionCourse) -> str:
 
 def _x(course: SessionCourse) -> Spec:
     return quantity("x", 0, course.seconds, axis(tickCount=8, labels=False))
+
+
+def _answering(course: SessionCourse) -> list[Spec]:
+    """A band of the models that were to answer, from one switch to the next, with the reason of each switch; nothing
+    where none was recorded, or more than can be told apart."""
+    if not course.switches or len(course.switches) > MOST_SWITCHES:
+        return []
+    chosen = [event for event in course.events if event.kind in (EventKind.START, EventKind.SWITCH) and event.model]
+    ends = [*(event.at for event in chosen[1:]), course.seconds]
+    rows: list[dict[str, Any]] = []
+    for event, end in zip(chosen, ends, strict=True):
+        named = event.model.partition("@")[0]
+        fits = (end - event.at) / course.seconds * WIDTH > LETTER * len(named) + 2 * _MARGIN
+        shown = named if fits else ""
+        words = f"{named} from {event.at:.1f} to {end:.1f} s: {event.reason}"
+        rows.append({"x": event.at, "x2": end, "model": _series_name(course, named), "text": shown, "words": words})
+    names = list(dict.fromkeys((*course.models, *(row["model"] for row in rows))))
+    x = _x(course)
+    hint = {"field": "words", "type": "nominal", "title": "was to answer"}
+    text = {"type": "text", "align": "left", "dx": _MARGIN, "color": "#fff", "fontSize": 11, "fontWeight": 600}
+    colour = {**series("model", names), "legend": None}
+    return [
+        {
+            "width": WIDTH,
+            "height": 24,
+            "data": values(rows),
+            "layer": [
+                {
+                    "mark": {"type": "rect", "stroke": SOFT, "strokeWidth": 1},
+                    "encoding": {"x": x, "x2": {"field": "x2"}, "color": colour, "tooltip": hint},
+                },
+                {"mark": text, "encoding": {"x": x, "text": {"field": "text"}}},
+            ],
+        }
+    ]
+
+
+def _series_name(course: SessionCourse, model: str) -> str:
+    """The name under which the answers of a model are counted, so that both have one colour."""
+    return next((name for name in course.models if name.startswith(f"{model} in ")), model)
 
 
 def _rates(course: SessionCourse) -> Spec:

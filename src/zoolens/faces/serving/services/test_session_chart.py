@@ -72,7 +72,9 @@ def test_switches_are_marked_with_their_reasons(run):
     assert course.models == ("large in fake", "small in fake")
     assert [event.at for event in course.switches] == [3]
     chart = session_chart(course)
-    rates, queue = chart.spec["vconcat"]
+    band, rates, queue = chart.spec["vconcat"]
+    assert [(row["x"], row["text"]) for row in band["data"]["values"]] == [(3, "small")]
+    assert band["data"]["values"][0]["model"] == "small in fake"
     assert rates["layer"][0]["data"]["values"] == [{"x": 3, "words": "large → small: the queue is long"}]
     assert queue["layer"][0]["data"]["values"][0]["y"] == 40
 

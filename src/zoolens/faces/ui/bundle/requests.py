@@ -52,6 +52,7 @@ LEFT_OUT: Final = {  # first parts of paths, or whole ones -> why no bundle has 
     "runs/{run}/json": "the page shows the same",
     "runs/{run}/inputs": "`inputs` sees to it",
     "runs/{run}/inputs/{index}": "`inputs` sees to it",
+    "traces/{run}/span": "the timeline shows where it is and how long it takes",
     "traces/{run}/data": "the page shows the same",
     "traces/{run}/chrome": "the page shows the same",
 }

@@ -14,6 +14,7 @@ from zoolens.base.present.charts import Spec, themed
 from zoolens.base.present.figures import NOTHING, figure
 from zoolens.base.store.records import RunKind
 from zoolens.faces.serving.monitoring.metrics import LATENCY_BUCKETS
+from zoolens.faces.serving.services.event_groups import EventGroup, grouped_events
 from zoolens.faces.serving.services.events import EventKind, Session, session_of
 from zoolens.faces.serving.services.session_chart import session_chart, session_course
 from zoolens.faces.serving.services.session_words import event_words, session_sentences
@@ -22,7 +23,8 @@ from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, 
 from zoolens.faces.ui.server_metrics import EndpointNow
 
 _ACTIVE: Final = 90.0  # seconds; a busy server writes at least every minute
-_MOST_EVENTS: Final = 500
+_MOST_GROUPS: Final = 100
+_MOST_EVENTS: Final = 50  # of a group
 _SECOND: Final = 1_000_000_000  # nanoseconds
 
 State = Literal["active", "silent", "stopped"]
@@ -67,14 +69,30 @@ class ServiceEvent(Answer):
     waiting: int
 
 
+class ServiceEvents(Answer):
+    """`count` events that differ in numbers alone, from `first` until `last`; the newest of them one by one."""
+
+    kind: str
+    words: Shown
+    """Those of the newest."""
+    count: int
+    first: datetime
+    last: datetime
+    least_waiting: int
+    most_waiting: int
+    events: list[ServiceEvent]
+
+
 class ServiceDetail(Answer):
-    """A session with its sentences, its chart (Vega-Lite) and its newest events, of `all_events`."""
+    """A session with its sentences, its chart (Vega-Lite) and its events in groups of equal ones, the newest first, of
+    `all_groups`."""
 
     summary: ServiceSession
     sentences: list[Shown]
     chart_title: Shown
     chart: Spec
-    events: list[ServiceEvent]
+    groups: list[ServiceEvents]
+    all_groups: int
     all_events: int
 
 
@@ -160,16 +178,32 @@ def service(context: Context, query: ServiceQuery) -> ServiceDetail:
         raise NotFound(f"There is no session {query.session} of a service.")
     session = session_of(context.store, runs[0])
     chart = session_chart(session_course(session))
+    groups = grouped_events(session.events)
     return ServiceDetail(
         summary=_summary(session),
         sentences=session_sentences(session),
         chart_title=chart.title,
         chart=themed(chart),
+        groups=[_events(group) for group in groups[:_MOST_GROUPS]],
+        all_groups=len(groups),
+        all_events=len(session.events),
+    )
+
+
+def _events(group: EventGroup) -> ServiceEvents:
+    waiting = [event.waiting for event in group.events]
+    return ServiceEvents(
+        kind=group.kind,
+        words=event_words(group.newest),
+        count=len(group.events),
+        first=_moment(group.events[0].time),
+        last=_moment(group.newest.time),
+        least_waiting=min(waiting),
+        most_waiting=max(waiting),
         events=[
             ServiceEvent.of(event, time=_moment(event.time), words=event_words(event))
-            for event in session.events[: -_MOST_EVENTS - 1 : -1]
+            for event in group.events[: -_MOST_EVENTS - 1 : -1]
         ],
-        all_events=len(session.events),
     )
 
 

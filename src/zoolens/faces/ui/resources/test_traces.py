@@ -75,15 +75,16 @@ def test_a_trace_has_timeline_layers_and_a_file_for_perfetto(home, client):
     assert detail["layers"] == 2
     assert "<b>conv</b>" in detail["tiles"][-1]["title"]
     assert "\u202e" not in json.dumps(detail, ensure_ascii=False)
-    shown = ask.get(f"{PREFIX}/traces/{run.id}/timeline?start=0&end=0.3&span=1").json()
-    names = {row["name"] for row in shown["chart"]["layer"][0]["data"]["values"]}
-    assert "relu" not in names
-    assert "predict" in names
-    assert shown["spans"] == 3
-    assert (shown["span"]["words"], shown["span"]["kernel"]) == ("30 µs", "gemm")
-    assert shown["span"]["operators"] == ["conv"]
-    assert ask.get(f"{PREFIX}/traces/{run.id}/timeline?start=0.5&end=0.2").status_code == 400
-    assert ask.get(f"{PREFIX}/traces/{run.id}/timeline?span=9").status_code == 404
+    shown = ask.get(f"{PREFIX}/traces/{run.id}/timeline").json()
+    named = [(shown["names"][name], shown["lane"][place]) for place, name in enumerate(shown["name"])]
+    assert sorted(named) == [("<b>conv</b>", 1), ("predict", 0), ("relu", 1)]
+    assert (shown["spans"], shown["left_out"], shown["lanes"], shown["number"]) == (3, 0, 2, [0, 1, 2])
+    assert shown["time"][0] == shown["seconds"]
+    assert shown["categories"][shown["category"][0]]["name"] == "calls and steps"
+    span = ask.get(f"{PREFIX}/traces/{run.id}/span?number=1").json()
+    assert (span["words"], span["kernel"], span["operators"]) == ("30 µs", "gemm", ["conv"])
+    assert ask.get(f"{PREFIX}/traces/{run.id}/span?number=9").status_code == 404
+    assert ask.get(f"{PREFIX}/traces/{run.id}/timeline?level=nothing").status_code == 404
     hot = ask.get(f"{PREFIX}/traces/{run.id}/layers?limit=1").json()
     assert (hot["total"], hot["rows"][0]["kind"], hot["rows"][0]["share_words"]) == (2, "Conv", "60.0 %")
     data = ask.get(f"{PREFIX}/traces/{run.id}/data").json()["data"]

@@ -14,7 +14,9 @@ from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, Query, Request
 from zoolens.faces.ui.trace_items import LONGEST, NAMED
 from zoolens.findings.tracing.report import share_words
 from zoolens.findings.tracing.stored import find_trace
-from zoolens.findings.tracing.timeline import Timeline, TimelineSpan, TimelineWindow, timeline_chart
+from zoolens.findings.tracing.timeline import Categories, Timeline, TimelineSpan, TimelineWindow, longest_spans
+
+_MOST_SPANS: Final = 20_000  # about 1 MB
 
 
 class WindowQuery(Query):
@@ -28,10 +30,13 @@ class WindowQuery(Query):
         return TimelineWindow(self.start, self.end)
 
 
-class TimelineQuery(WindowQuery):
+class TimelineQuery(Query):
     run: str = Field(max_length=LONGEST, description=NAMED)
     level: str = Field("", max_length=20, description="The level that was observed; empty: the first that there is.")
-    span: int | None = Field(None, ge=0, description="The number of a span, to be told about.")
+
+
+class SpanQuery(TimelineQuery):
+    number: int = Field(ge=0, description="The number of a span, in the order of time.")
 
 
 class SpanDetail(Answer):
@@ -55,28 +60,69 @@ class SpanDetail(Answer):
     to_share: float
 
 
+class SpanCategory(Answer):
+    """What decides the colour of a span."""
+
+    name: Shown
+    colour: str
+
+
 class TraceTimeline(Answer):
-    """One call whose time is nearest to the median. Its data have the `number` of each span."""
+    """One call whose time is nearest to the median, as columns in the order of time: where each of the longest spans
+    begins and how long it takes, in seconds, its line, and the places of its name and of its category. There are
+    `spans` in all."""
 
     level: str
     seconds: float
+    words: Shown
     spans: int
-    chart: Spec
-    span: SpanDetail | None
+    left_out: int
+    """The shortest spans, and those on lines that are too deep, are not listed."""
+    lanes: int
+    names: list[Shown]
+    categories: list[SpanCategory]
+    number: list[int]
+    start: list[float]
+    time: list[float]
+    lane: list[int]
+    name: list[int]
+    category: list[int]
+    laid_out: list[bool]
+    """Whether only the duration was measured, and not the start."""
 
 
 def trace_timeline(context: Context, query: TimelineQuery) -> TraceTimeline:
-    run = find_trace(context.store, query.run)
-    drawn = _timeline(context, run, query.level)
-    if query.span is not None and query.span >= len(drawn.spans):
-        raise NotFound(f"This call has no span {query.span}.")
+    drawn = _timeline(context, find_trace(context.store, query.run), query.level)
+    shown = longest_spans(drawn.spans, _MOST_SPANS)
+    categories = Categories([drawn])
+    names = {name: place for place, name in enumerate(dict.fromkeys(span.name for span in shown))}
     return TraceTimeline(
         level=drawn.observed,
         seconds=drawn.seconds,
+        words=figure(drawn.seconds, "s"),
         spans=len(drawn.spans),
-        chart=fluid(timeline_chart(drawn, window=query.window)),
-        span=None if query.span is None else _span_detail(drawn, drawn.spans[query.span]),
+        left_out=len(drawn.spans) - len(shown),
+        lanes=max((span.lane for span in shown), default=0) + 1,
+        names=list(names),
+        categories=[
+            SpanCategory(name=name, colour=colour)
+            for name, colour in zip(categories.names, categories.colours, strict=True)
+        ],
+        number=[span.number for span in shown],
+        start=[span.start for span in shown],
+        time=[span.seconds for span in shown],
+        lane=[span.lane for span in shown],
+        name=[names[span.name] for span in shown],
+        category=[categories.names.index(categories.of(span)) for span in shown],
+        laid_out=[span.laid_out for span in shown],
     )
+
+
+def trace_span(context: Context, query: SpanQuery) -> SpanDetail:
+    drawn = _timeline(context, find_trace(context.store, query.run), query.level)
+    if query.number >= len(drawn.spans):
+        raise NotFound(f"This call has no span {query.number}.")
+    return _span_detail(drawn, drawn.spans[query.number])
 
 
 def _timeline(context: Context, run: Run, level: str) -> Timeline:
@@ -107,4 +153,7 @@ def _span_detail(drawn: Timeline, span: TimelineSpan) -> SpanDetail:
     )
 
 
-ENDPOINTS: Final = (Endpoint("/traces/{run}/timeline", "One call of a trace on a scale of time", trace_timeline),)
+ENDPOINTS: Final = (
+    Endpoint("/traces/{run}/timeline", "One call of a trace, span by span", trace_timeline),
+    Endpoint("/traces/{run}/span", "One span of that call", trace_span),
+)
