@@ -1587,7 +1587,7 @@ export interface TraceRoofline {
   data: Record<string, unknown> | null;
 }
 
-/** One call whose time is nearest to the median, as columns in the order of time: where each of the longest spans begins and how long it takes, in seconds, its line, and the places of its name and of its category. `spans` has all. */
+/** One call whose time is nearest to the median, as columns in the order of time: where each of the longest spans begins and how long it takes, in seconds, its line, and the places of its name and of its category. There are `spans` in all. */
 export interface TraceTimeline {
   level: string;
   seconds: number;

@@ -52,6 +52,39 @@ export function everything(network: Network): string[] {
   );
 }
 
+/** Something that a search found: its box, and what must be unfolded for it to be seen. */
+export interface Found {
+  key: string;
+  title: string;
+  unfold: string[];
+  /** The stage that must not be folded. */
+  stage: string;
+}
+
+/** Layers, and parts that are not shown layer by layer, whose words, source or shape have all of these words. */
+export function findLayers(network: Network, text: string): Found[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length) return [];
+  const found: Found[] = [];
+  const look = (candidate: Found, ...texts: string[]) => {
+    const all = [candidate.title, ...texts].join(" ").toLowerCase();
+    if (words.every((word) => all.includes(word))) found.push(candidate);
+  };
+  network.stages.forEach((stage, at) => {
+    for (const part of stage.parts) {
+      const key = partKey(part);
+      const inside = part.single ? [] : part.blocks.flatMap((block, place) => block.layers.map((layer, number) => ({ layer, place, number })));
+      if (!inside.length) look({ key, title: part.title, unfold: [], stage: stageKey(at) }, part.shape, ...part.blocks.flatMap((block) => block.layers.map((layer) => layer.source)));
+      for (const { layer, place, number } of inside) {
+        const series = part.blocks.length > 1;
+        const own = series ? blockKey(part, place) : key;
+        look({ key: `${own}-${number}`, title: layer.words, unfold: series ? [key, own] : [key], stage: stageKey(at) }, layer.source, layer.shape);
+      }
+    }
+  });
+  return found;
+}
+
 export function stageKey(place: number): string {
   return `s${place}`;
 }

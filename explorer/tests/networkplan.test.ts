@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Network, NetworkBlock, NetworkPart } from "../src/answers";
-import { everything, plan, stageKey } from "../src/networkplan";
+import { everything, findLayers, plan, stageKey } from "../src/networkplan";
 
 function block(rows: number, from: number[]): NetworkBlock {
   const layers = Array.from({ length: rows }, (_, row) => ({ words: `conv ${row}`, source: `conv${row}`, shape: "", row, column: 0, costs: [] }));
@@ -59,4 +59,15 @@ test("a connection that skips parts goes around them, unless there are too many 
   const many = Array.from({ length: 80 }, (_, place) => part(place, [block(1, [-1])], place > 1 ? [place - 1, place - 2] : [], true));
   const dense = plan({ stages: [{ name: "dense", layers: 80, costs: [], parts: many }] } as unknown as Network, new Set());
   expect(dense.undrawn).toBe(78);
+});
+
+test("a search finds layers wherever they are folded, and what must be unfolded leads to their boxes", () => {
+  const found = findLayers(NETWORK, "CONV 1");
+  expect(found.length).toBeGreaterThan(0);
+  for (const { key, unfold } of found) {
+    const boxes = plan(NETWORK, new Set(unfold)).boxes;
+    expect(boxes.find((box) => box.key === key)?.title).toContain("conv 1");
+  }
+  expect(findLayers(NETWORK, "conv nothing")).toEqual([]);
+  expect(findLayers(NETWORK, "  ")).toEqual([]);
 });

@@ -116,7 +116,7 @@ class Visitor:
         self.page.wait_for_selector("main h1, main .state")
         if expect is not None:
             self.page.get_by_text(expect).filter(visible=True).first.wait_for()
-        self.page.locator("main .loading").wait_for(state="detached")
+        self.page.wait_for_function("!document.querySelector('main .loading')")
         self.check()
         return self.page
 
