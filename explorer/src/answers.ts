@@ -208,6 +208,9 @@ export interface ComparedDifference {
 export interface ComparedFigure {
   metric: string;
   scope: string;
+  /** The metric in words, and `part` likewise what the figure is of. */
+  title: string;
+  part: string;
   a: Figure | null;
   b: Figure | null;
   /** How much B is above A, in words. */
@@ -256,7 +259,7 @@ export interface Comparison {
   /** Every input of classifiers, by who was right; without labels, by whether the answers are the same. */
   outcomes: (OutcomeCount)[];
   /** The few figures that decide between two runs. */
-  key_figures: (KeyFigure)[];
+  key_figures: (ComparedFigure)[];
   figures: (ComparedFigure)[];
   figures_chart: Record<string, unknown> | null;
   flips_chart: Record<string, unknown> | null;
@@ -611,17 +614,6 @@ export interface JobProgress {
   total: number | null;
   unit: string;
   message: string;
-}
-
-/** A figure that decides between two runs, with its name in words. */
-export interface KeyFigure {
-  metric: string;
-  scope: string;
-  a: Figure | null;
-  b: Figure | null;
-  change: string;
-  overlap: boolean | null;
-  title: string;
 }
 
 /** A column of the grid. */

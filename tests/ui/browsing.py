@@ -116,7 +116,7 @@ class Visitor:
         self.page.wait_for_selector("main h1, main .state")
         if expect is not None:
             self.page.get_by_text(expect).filter(visible=True).first.wait_for()
-        self.page.wait_for_function("!document.querySelector('main .loading')")
+        expect_none(self.page.locator("main .loading"))
         self.check()
         return self.page
 
@@ -142,6 +142,13 @@ class Visitor:
             self._unused.setdefault(self._kind, []).append((self.window, self.page))
         else:
             self.window.close()
+
+
+def expect_none(locator):
+    """None of them is there, or soon none is."""
+    from playwright.sync_api import expect
+
+    expect(locator).to_have_count(0, timeout=PATIENCE)
 
 
 def listeners(page):

@@ -10,6 +10,7 @@ from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
 from zoolens.base.present.figures import percent, probability, with_interval
+from zoolens.base.present.metric_words import metric_title
 from zoolens.base.store.store import open_store
 from zoolens.findings.comparisons.answer_pages import AnswerOrder, AnswerReader, AnswersShown, page_of_answers
 from zoolens.findings.comparisons.compare import compare_runs
@@ -49,7 +50,7 @@ def test_the_figures_are_those_of_the_command(visitor, two_models):
     figures = page.get_by_role("region", name="Figures of both runs").locator("tbody tr")
     for metric in ("top1", "latency_p50", "file_size"):
         pair = next(each for each in report.figures if each.metric == metric)
-        line = figures.filter(has_text=metric).first.inner_text()
+        line = figures.filter(has_text=metric_title(metric)).first.inner_text()
         for side in (pair.a, pair.b):
             value, _, interval = with_interval(side).partition(" [")
             assert value in line

@@ -103,19 +103,19 @@ def test_a_timeline_is_zoomed_by_wheel_drag_and_keys(reader, traced):
     whole = page.evaluate("() => location.hash")
     frame.hover(position={"x": 100, "y": 40})
     page.mouse.wheel(0, -400)
-    page.wait_for_function("before => location.hash !== before", arg=whole)
+    page.wait_for_url(lambda url: not url.endswith(whole))
     near = page.evaluate("() => location.hash")
     box = frame.bounding_box()
     page.mouse.move(box["x"] + 400, box["y"] + 40)
     page.mouse.down()
     page.mouse.move(box["x"] + 200, box["y"] + 40, steps=4)
     page.mouse.up()
-    page.wait_for_function("before => location.hash !== before", arg=near)
+    page.wait_for_url(lambda url: not url.endswith(near))
     assert page.get_by_label("The span that was picked").count() == 0  # the end of a drag is no click
     assert page.evaluate(width) == page.evaluate("() => document.querySelector('.spans svg').clientWidth")
     frame.focus()
     page.keyboard.press("0")
-    page.wait_for_function("() => !location.hash.includes('from=') && !location.hash.includes('to=')")
+    page.wait_for_url(lambda url: "from=" not in url and "to=" not in url)
 
 
 def test_layers_and_levels_are_those_of_the_report(reader, traced):

@@ -2,7 +2,7 @@
 // and ten inputs that they answer differently. Everything else is folded.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { ComparedClass, ComparedFigure, ComparedRun, Comparison, KeyFigure, StackChange } from "../answers";
+import type { ComparedClass, ComparedFigure, ComparedRun, Comparison, StackChange } from "../answers";
 import { ApiError, isLive, useAnswer } from "../api";
 import { Chart } from "../components/chart";
 import { Difference, Outcomes } from "../components/difference";
@@ -85,8 +85,8 @@ function Measured({ answer }: { answer: Comparison }) {
   );
 }
 
-const KEY_FIGURES: Column<KeyFigure>[] = [
-  { key: "title", title: "Figure", cell: (row) => <bdi>{row.title}</bdi> },
+const KEY_FIGURES: Column<ComparedFigure>[] = [
+  { key: "title", title: "Figure", cell: (row) => <bdi title={row.part}>{row.title}</bdi> },
   { key: "a", title: "A", number: true, cell: (row) => <FigureCell figure={row.a} /> },
   { key: "b", title: "B", number: true, cell: (row) => <FigureCell figure={row.b} /> },
   { key: "change", title: "B vs A", number: true, help: CHANGE_HELP, cell: (row) => <Change row={row} /> },
@@ -264,8 +264,8 @@ function Explained(props: { answer: Comparison; kind: string; text: string; butt
 
 function Figures({ answer }: { answer: Comparison }) {
   const columns: Column<ComparedFigure>[] = [
-    { key: "metric", title: "Metric", cell: (row) => <bdi>{row.metric}</bdi> },
-    { key: "scope", title: "Scope", cell: (row) => <bdi>{row.scope}</bdi> },
+    { key: "metric", title: "Figure", cell: (row) => <bdi>{row.title}</bdi> },
+    { key: "scope", title: "Of", cell: (row) => <bdi>{row.part}</bdi> },
     { key: "a", title: "A", number: true, cell: (row) => <FigureCell figure={row.a} /> },
     { key: "b", title: "B", number: true, cell: (row) => <FigureCell figure={row.b} /> },
     { key: "change", title: "B vs A", number: true, help: CHANGE_HELP, cell: (row) => <Change row={row} /> },

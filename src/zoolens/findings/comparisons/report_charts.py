@@ -145,7 +145,7 @@ def _ratios(report: Report, figures: Sequence[FigurePair]) -> Spec | None:
 
 def _rows(report: Report, each: FigurePair, relative: Callable[[float, float], float]) -> list[dict[str, Any]]:
     """A row for each run. `relative`: how a value is told relative to A's."""
-    named, of_a = figure_name(each), each.a.value or 0.0
+    named, of_a = _figure_name(each), each.a.value or 0.0
     rows = []
     for name, observation in zip(side_names(report), (each.a, each.b), strict=True):
         low, high = observation.low, observation.high
@@ -163,8 +163,7 @@ def _rows(report: Report, each: FigurePair, relative: Callable[[float, float], f
     return rows
 
 
-def figure_name(each: FigurePair) -> str:
-    """A figure in words, such as "latency p50, batch 1"."""
+def _figure_name(each: FigurePair) -> str:
     scope = parse_scope(each.scope)
     name = _WORDS.get(each.metric, each.metric.replace("_", " "))
     where = f"batch {scope.value}" if scope.dimension is Dimension.BATCH else scope.value.replace("_", " ")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.present.charts import (
     DIM,
+    FILLS,
     INK,
     LETTER,
     SERIES,
@@ -176,6 +177,7 @@ def session_chart(course: SessionCourse) -> Chart:
         "title": heading(title, _subtitle(course)),
         "vconcat": panels,
         "spacing": 16,
+        **FILLS,
         "resolve": {"scale": {"color": "independent"}},
     }
     return Chart("session", f"{title}: requests per second by model, switches, requests in time", spec)

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from zoolens.base.present.charts import Spec, drawn_spec
 from zoolens.base.present.figures import class_words, p_value, percent, stack_label, with_interval
+from zoolens.base.present.metric_words import metric_title, scope_title
 from zoolens.base.statistics.intervals import Interval
-from zoolens.base.store.records import ANSWERING_KINDS, Run
+from zoolens.base.store.records import ANSWERING_KINDS, Observation, Run
 from zoolens.base.store.scopes import is_of_part
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, NotFound, Query, Shown
@@ -20,7 +21,7 @@ from zoolens.faces.ui.jobs.outputs import printed_by
 from zoolens.faces.ui.page_figures import Figure, TileItem, figure_of, tile_items
 from zoolens.faces.ui.verdict_items import VerdictItem, verdict_item
 from zoolens.findings.comparisons.compare import ClassChange, FigurePair, Report, compare_runs, verdict_of_report
-from zoolens.findings.comparisons.report_charts import figure_name, figures_chart, flips_chart, key_figures
+from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart, key_figures
 from zoolens.findings.comparisons.report_page import (
     UNJUDGED,
     change_words,
@@ -82,6 +83,9 @@ class ComparedFigure(Answer):
 
     metric: Shown
     scope: Shown
+    title: Shown
+    """The metric in words, and `part` likewise what the figure is of."""
+    part: Shown
     a: Figure | None
     b: Figure | None
     change: Shown
@@ -89,12 +93,6 @@ class ComparedFigure(Answer):
     overlap: bool | None
     """Whether the intervals of two figures that are no shares overlap; null where it is not known, and for shares,
     which are of the same inputs and are therefore judged in pairs."""
-
-
-class KeyFigure(ComparedFigure):
-    """A figure that decides between two runs, with its name in words."""
-
-    title: Shown
 
 
 class ComparedClass(Answer):
@@ -150,7 +148,7 @@ class Comparison(Answer):
     """null where nothing judges both runs on the same inputs."""
     outcomes: list[OutcomeCount]
     """Every input of classifiers, by who was right; without labels, by whether the answers are the same."""
-    key_figures: list[KeyFigure]
+    key_figures: list[ComparedFigure]
     """The few figures that decide between two runs."""
     figures: list[ComparedFigure]
     figures_chart: Spec | None
@@ -186,7 +184,7 @@ def comparison(context: Context, query: ComparisonQuery) -> Comparison:
         differing=None if answers is None else len(answers.disagreements),
         difference=_difference(report),
         outcomes=_outcomes(report),
-        key_figures=[KeyFigure.of(_figure(pair), title=figure_name(pair)) for pair in key_figures(report)],
+        key_figures=[_figure(pair) for pair in key_figures(report)],
         figures=list(_figures(report))[:MOST_ROWS],
         figures_chart=drawn_spec(figures_chart(report)),
         flips_chart=drawn_spec(flips_chart(report)),
@@ -280,12 +278,16 @@ def _figures(report: Report) -> Iterator[ComparedFigure]:
             if not is_of_part(observation.scope):
                 shown = figure_of(observation)
                 sides = {"a": shown, "b": None} if only_a else {"a": None, "b": shown}
-                yield ComparedFigure.of(observation, **sides, change="", overlap=None)
+                yield ComparedFigure.of(observation, **_named(observation), **sides, change="", overlap=None)
 
 
 def _figure(pair: FigurePair) -> ComparedFigure:
     a, b = figure_of(pair.a), figure_of(pair.b)
-    return ComparedFigure.of(pair, a=a, b=b, change=change_words(pair), overlap=_overlap(pair))
+    return ComparedFigure.of(pair, **_named(pair), a=a, b=b, change=change_words(pair), overlap=_overlap(pair))
+
+
+def _named(figure: FigurePair | Observation) -> dict[str, str]:
+    return {"title": metric_title(figure.metric), "part": scope_title(figure.scope)}
 
 
 def _overlap(pair: FigurePair) -> bool | None:

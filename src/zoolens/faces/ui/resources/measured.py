@@ -8,22 +8,17 @@ from typing import Final
 
 from pydantic import Field
 
+from zoolens.base.present.metric_words import metric_title
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Query, Shown
 from zoolens.faces.ui.page_figures import Figure, figure_of
 from zoolens.faces.ui.resources.model import find_model
 from zoolens.findings.comparisons.history import History, HistoryPoint, run_history
-from zoolens.findings.measure.run_data import ACCURACY, main_metric
+from zoolens.findings.measure.run_data import main_metric
 from zoolens.inventory.catalog.names import bare
 
 MOST_STACKS: Final = 4  # of a figure; the page of the model's runs has all
 MOST_POINTS: Final = 24  # of a small history
-_TITLES: Final = {
-    ACCURACY: "Accuracy (top-1)",
-    "latency_p50": "Median latency, one input at a time",
-    "file_size": "File size",
-    "peak_memory": "Peak memory",
-}
 _FURTHER: Final = ("latency_p50", "file_size", "peak_memory")  # after the metric that judges the model
 _PROCESS: Final = {"peak_memory": "process"}  # the scope, where it is not the usual one
 
@@ -84,12 +79,17 @@ def _figure(course: History) -> MeasuredFigure:
     newest_first = sorted(by_stack, key=lambda stack: by_stack[stack][-1].created, reverse=True)
     return MeasuredFigure(
         metric=course.metric,
-        title=_TITLES.get(course.metric, course.metric.replace("_", " ")),
+        title=_title(course),
         dataset=course.dataset,
         others=course.others,
         stacks=[_stack(stack, by_stack[stack]) for stack in newest_first[:MOST_STACKS]],
         stacks_in_all=len(by_stack),
     )
+
+
+def _title(course: History) -> str:
+    title = metric_title(course.metric)
+    return title[:1].upper() + title[1:]
 
 
 def _stack(stack: str, points: Sequence[HistoryPoint]) -> MeasuredStack:

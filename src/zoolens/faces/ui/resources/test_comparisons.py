@@ -70,7 +70,7 @@ def test_a_comparison_says_who_is_better_and_where(home, client, pair):
     assert [(row["outcome"], row["inputs"]) for row in answer["outcomes"]] == [
         ("both right", 17), ("only A right", 3), ("only B right", 0), ("both wrong", 0),
     ]  # fmt: skip
-    assert [row["title"] for row in answer["key_figures"]] == ["latency p50, batch 1"]
+    assert [(row["title"], row["part"]) for row in answer["key_figures"]] == [("median latency", "one input at a time")]
 
 
 def test_without_labels_nobody_is_better(home, client):

@@ -29,7 +29,7 @@ def test_each_environment_has_its_newest_figure_and_those_before_it(home, client
     again = measured_run(home, "one", 0.6, attempt=1)
     other = measured_run(home, "two", 0.7)
     (figure,) = client().get(f"{PREFIX}/measured/{first.ref}").json()["figures"]
-    assert (figure["metric"], figure["title"], figure["dataset"]) == ("top1", "Accuracy (top-1)", first.dataset.name)
+    assert (figure["metric"], figure["title"], figure["dataset"]) == ("top1", "Top-1 accuracy", first.dataset.name)
     assert figure["stacks_in_all"] == 2
     rows = {row["points"][-1]["run"]: row for row in figure["stacks"]}
     assert set(rows) == {again.id, other.id}
