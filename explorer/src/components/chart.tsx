@@ -3,6 +3,7 @@ import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Spec, fills, fitted, headingOf } from "../chartwidth";
 import { useReturns } from "../connection";
+import { ChartMenu } from "./chartmenu";
 
 export type { Spec };
 
@@ -92,6 +93,7 @@ export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProp
       {filling && <Heading spec={spec} />}
       {/* Thousands of marks say nothing to who hears them: the title and the tables do. */}
       <div ref={place} aria-hidden="true" />
+      {!error && <ChartMenu place={place} spec={spec} title={title} />}
       {error && <p role="alert">The chart cannot be drawn: {error}</p>}
     </figure>
   );

@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import type { ComparedClass, ComparedFigure, ComparedRun, Comparison, StackChange } from "../answers";
 import { ApiError, isLive, useAnswer } from "../api";
 import { Chart } from "../components/chart";
+import { CopyLink } from "../components/copylink";
 import { Difference, Outcomes } from "../components/difference";
 import { FigureCell, Moment, Tile } from "../components/figure";
 import { Fold } from "../components/fold";
@@ -55,7 +56,7 @@ export function Compared({ a, b }: { a: string; b: string }) {
       <p class="dim under">
         {answer.inputs.toLocaleString("en")} inputs of <bdi>{answer.dataset}</bdi>.{" "}
         <a href={address("compare", { a: answer.b.id, b: answer.a.id })}>Swap A and B</a>.{" "}
-        <a href={address("compare", { a: answer.a.id })}>Compare A with another run</a>.
+        <a href={address("compare", { a: answer.a.id })}>Compare A with another run</a>. <CopyLink />
       </p>
       <Cause answer={answer} />
       <Figures answer={answer} />

@@ -2,6 +2,7 @@
 import type { ClaimItem, ModelDetail, Namesake, RunItem } from "../answers";
 import { isLive, useAnswer } from "../api";
 import { Chart, type Spec } from "../components/chart";
+import { CopyLink } from "../components/copylink";
 import { FigureCell, Moment, judgedTitle } from "../components/figure";
 import { PageLink } from "../components/link";
 import { Measured } from "../components/measured";
@@ -65,6 +66,7 @@ export function ModelPage({ rest }: PageProps) {
             All its runs
           </PageLink>
         )}
+        <CopyLink />
       </div>
       <Tabs
         label="About the model"

@@ -4,6 +4,7 @@ import { useMemo } from "preact/hooks";
 import type { ClassItem, ClassList, Fact, Figure, ObservationItem, RunDetail } from "../answers";
 import { isLive, resourceUrl, useAnswer } from "../api";
 import { Chart } from "../components/chart";
+import { CopyLink } from "../components/copylink";
 import { FigureCell, Moment, Tile } from "../components/figure";
 import { Gallery } from "../components/gallery";
 import { Glance } from "../components/glance";
@@ -80,6 +81,7 @@ function OneRun({ detail }: { detail: RunDetail }) {
           All runs of this model
         </PageLink>
         {isLive() && <a href={resourceUrl("/runs/{run}/json", { run: run.id })}>Download as JSON</a>}
+        <CopyLink />
       </div>
       <Tabs
         label="About the run"

@@ -2,6 +2,7 @@
 import type { ServiceDetail, ServiceEvents, ServiceSession, WatchedModel } from "../answers";
 import { useAgain, useAnswer } from "../api";
 import { Chart } from "../components/chart";
+import { CopyLink } from "../components/copylink";
 import { Moment, Tile } from "../components/figure";
 import { EmptyState, ErrorState, Loading, Sentences } from "../components/states";
 import { type Column, Pager, Table } from "../components/table";
@@ -144,7 +145,7 @@ function Session({ session }: { session: string }) {
   return (
     <>
       <p>
-        <a href={address("services")}>All services</a>
+        <a href={address("services")}>All services</a> <CopyLink />
       </p>
       <h1>
         <bdi>{summary.service}</bdi>

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import type { Job, LayerItem, TraceDetail, TraceItem } from "../answers";
 import { isLive, resourceUrl, useAnswer } from "../api";
 import { Chart } from "../components/chart";
+import { CopyLink } from "../components/copylink";
 import { FigureCell, Moment, Tile } from "../components/figure";
 import { Facets, SearchBox } from "../components/filters";
 import { JobCard } from "../components/job";
@@ -218,7 +219,7 @@ function TracePage({ run }: { run: string }) {
           <a href={resourceUrl("/traces/{run}/chrome", { run: trace.id })} download>
             Download for Perfetto
           </a>{" "}
-          <span class="dim">(trace events, JSON: open the file in Perfetto or chrome://tracing)</span>
+          <span class="dim">(trace events, JSON: open the file in Perfetto or chrome://tracing)</span> <CopyLink />
         </p>
       )}
       <Tabs tabs={tabs} label="Parts of the trace" />

@@ -1,0 +1,71 @@
+// What one does with a chart: copy or save its picture, or save what it is drawn from.
+import type { RefObject } from "preact";
+import { useState } from "preact/hooks";
+import { csvOf, fileName, pngOf, rowsOf, save, svgText } from "../chartfile";
+import type { Spec } from "./chart";
+
+interface ChartMenuProps {
+  place: RefObject<HTMLElement | null>;
+  spec: Spec;
+  title: string;
+}
+
+export function ChartMenu({ place, spec, title }: ChartMenuProps) {
+  const [said, setSaid] = useState("");
+  const drawn = () => {
+    const svg = place.current?.querySelector<SVGSVGElement>("svg.marks");
+    if (!svg) throw new Error("the chart is not drawn yet");
+    return svg;
+  };
+  const png = () => {
+    const { width, height } = drawn().viewBox.baseVal;
+    return pngOf(svgText(drawn()), width, height);
+  };
+  const actions: [string, () => Promise<string> | string][] = [
+    [
+      "Copy as PNG",
+      async () => {
+        const picture = await png();
+        const copied = await copyPicture(picture);
+        if (!copied) save(picture, fileName(title, "png"));
+        return copied ? "Copied." : "The browser copies no pictures here: it is saved instead.";
+      },
+    ],
+    ["Save as PNG", async () => saved(await png(), "png")],
+    ["Save as SVG", () => saved(new Blob([svgText(drawn())], { type: "image/svg+xml" }), "svg")],
+    ["Save as CSV", () => saved(new Blob([csvOf(rowsOf(spec))], { type: "text/csv" }), "csv")],
+  ];
+  const saved = (content: Blob, ending: string) => {
+    save(content, fileName(title, ending));
+    return "Saved.";
+  };
+  const run = async (action: () => Promise<string> | string) => {
+    try {
+      setSaid(await action());
+    } catch (problem) {
+      setSaid(`It did not work: ${problem instanceof Error ? problem.message : String(problem)}`);
+    }
+  };
+  return (
+    <details class="chart-menu" onToggle={() => setSaid("")}>
+      <summary aria-label={`Save: ${title}`}>Save</summary>
+      <div class="chart-actions">
+        {actions.map(([words, action]) => (
+          <button type="button" onClick={() => void run(action)}>
+            {words}
+          </button>
+        ))}
+        <span role="status">{said}</span>
+      </div>
+    </details>
+  );
+}
+
+async function copyPicture(picture: Blob): Promise<boolean> {
+  try {
+    await navigator.clipboard.write([new ClipboardItem({ "image/png": picture })]);
+    return true;
+  } catch {
+    return false; // not allowed, or not on a page without TLS
+  }
+}
