@@ -733,6 +733,8 @@ export interface LiveResult {
   took: string;
   opened: boolean;
   image: string;
+  /** How the image was resized for the model. */
+  fitting: string;
   /** `width` and `height` are those of the image, in whose pixels boxes are given. */
   width: number;
   height: number;

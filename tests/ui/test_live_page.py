@@ -54,6 +54,33 @@ def test_an_image_is_answered_by_several_models_side_by_side(visitor):
     assert "lenet-int8" not in page.url
 
 
+def test_any_picture_is_pasted_for_any_model_and_how_it_was_resized_is_said(visitor):
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.new("RGB", (90, 60), (200, 30, 30)).save(stream, "PNG")
+    page = visitor.visit("#/live?with=demo:lenet-torch&with=demo:lenet-int8", expect="Waits for an image.")
+    paste = """bytes => {
+        const pasted = new DataTransfer();
+        pasted.items.add(new File([new Uint8Array(bytes)], "x.png", {type: "image/png"}));
+        window.dispatchEvent(new ClipboardEvent("paste", {clipboardData: pasted, bubbles: true, cancelable: true}));
+    }"""
+    page.evaluate(paste, list(stream.getvalue()))
+    expect(page.get_by_role("region", name="Image")).to_contain_text("pasted image")
+    for card in page.get_by_role("article").all():
+        expect(card).to_contain_text("90 × 60, colour, resized", timeout=PATIENCE)
+        expect(card).to_contain_text("28 × 28")
+    expect(page.get_by_text("One call each took")).to_be_visible()
+    page.get_by_role("link", name="Evaluate these on a dataset").click()
+    expect(page.get_by_role("textbox", name="Models")).to_have_value("demo:lenet-torch demo:lenet-int8")
+
+
+def test_a_camera_that_is_not_there_is_said(visitor):
+    page = visitor.visit("#/live?with=demo:lenet-torch", expect="Waits for an image.")
+    page.get_by_role("button", name="Use the camera").click()
+    expect(page.get_by_role("alert")).to_contain_text("The camera cannot be used")
+
+
 def test_a_file_that_is_too_large_or_cannot_be_read_is_refused_by_the_page(visitor):
     page = visitor.visit("#/live?with=demo:lenet-torch", expect="Waits for an image.")
     choose = """(field, [name, bytes]) => {

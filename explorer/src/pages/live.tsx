@@ -4,6 +4,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { DrawnItem, LiveClass, LiveResult, LiveText, LiveTextResult } from "../answers";
 import { ApiError, download, get, resourceUrl, upload, useAnswer } from "../api";
 import { AnsweredText, DrawnPicture, MarkedWords } from "../components/drawings";
+import { Camera, usePastedImage } from "../components/camera";
+import { PageLink } from "../components/link";
 import { Loading } from "../components/states";
 import { Tabs } from "../components/tabs";
 import { setQuery, useRoute } from "../router";
@@ -66,9 +68,11 @@ function ImageLive() {
     const arriving = file.arrayBuffer().then((content) => new Blob([content], { type: file.type }));
     take(file.name, arriving, `${file.name} cannot be read: it is a folder, or it was moved or changed meanwhile.`);
   };
+  usePastedImage(takeFile);
   const entry = (
     <section aria-label="Image">
       <Drop picture={picture} name={given?.name ?? ""} onFile={takeFile} />
+      <Camera onPicture={takeFile} />
       {refused && (
         <p class="problem" role="alert">
           <bdi>{refused}</bdi>
@@ -90,7 +94,7 @@ function ImageLive() {
   );
   return <Live takes="image" parameter="with" example="demo:lenet-torch" entry={entry} card={(choice, remove, tell) => (
     <AnswerCard choice={choice} given={given?.image} path="/live" waits="Waits for an image." onRemove={remove}
-      onResult={(result?: LiveResult) => tell(result?.key ? [result.key] : [])}>
+      onResult={(result?: LiveResult) => tell(result?.key ? [result.key] : [], bestOf(result))}>
       {(result: LiveResult) => (
         <>
           {result.classes.length > 0 && <Classes classes={result.classes} />}
@@ -101,7 +105,8 @@ function ImageLive() {
             </p>
           )}
           <p class="dim">
-            {result.image}; this call took {result.took}
+            {result.image}
+            {result.fitting && `, ${result.fitting}`}; this call took {result.took}
           </p>
         </>
       )}
@@ -198,7 +203,19 @@ interface LiveProps {
   example: string;
   entry: ComponentChildren;
   /** `tell` is called with the keys of a card's answers, which can be compared with those of other cards. */
-  card: (choice: Choice, remove: () => void, tell: (keys: string[]) => void) => ComponentChildren;
+  card: (choice: Choice, remove: () => void, tell: (keys: string[], best?: Best) => void) => ComponentChildren;
+}
+
+/** What a classifier holds for most probable. */
+export interface Best {
+  label: string;
+  words: string;
+  took: string;
+}
+
+function bestOf(result?: LiveResult): Best | undefined {
+  const best = result?.classes[0];
+  return best && result && { label: best.label, words: best.words, took: result.took };
 }
 
 function Live({ takes, parameter, example, entry, card }: LiveProps) {
@@ -206,6 +223,7 @@ function Live({ takes, parameter, example, entry, card }: LiveProps) {
   const chosen = query.getAll(parameter);
   const [offered, setOffered] = useState<string[]>();
   const [keys, setKeys] = useState<Record<string, string[]>>({});
+  const [bests, setBests] = useState<Record<string, Best | undefined>>({});
   useEffect(() => {
     get("/live/models", { takes, limit: OFFERED }).then(
       ({ models }) => {
@@ -226,18 +244,30 @@ function Live({ takes, parameter, example, entry, card }: LiveProps) {
             None can be offered: no listed model with its files here declares <code>modality: text</code> and a tokenizer.
           </p>
         )}
+        <Verdict chosen={chosen} bests={bests} />
         <div class={takes === "text" ? "cards texts-cards" : "cards pictures-cards"}>
           {chosen.map((text, place) => (
             <div key={text}>
               {card(
                 parse(text),
                 () => setQuery({ [parameter]: chosen.filter((_, other) => other !== place) }),
-                (told) => setKeys((before) => ({ ...before, [text]: told })),
+                (told, best) => {
+                  setKeys((before) => ({ ...before, [text]: told }));
+                  setBests((before) => ({ ...before, [text]: best }));
+                },
               )}
             </div>
           ))}
         </div>
         <Agreements chosen={chosen} keys={keys} />
+        {chosen.length > 0 && (
+          <p>
+            One input proves nothing.{" "}
+            <PageLink page="jobs" query={{ model: chosen.map((text) => parse(text).model).join(" ") }}>
+              Evaluate these on a dataset
+            </PageLink>
+          </p>
+        )}
       </section>
     </div>
   );
@@ -288,7 +318,7 @@ function Drop({ picture, name, onFile }: { picture?: string; name: string; onFil
     >
       {picture && <img src={picture} alt="The image that the models are given" />}
       {name && <bdi>{name}</bdi>}
-      <span>{picture ? "Drop another image here, or choose a file" : "Drop an image here, or choose a file"}</span>
+      <span>{picture ? "Drop another image here, or choose a file" : "Drop or paste an image here, or choose a file"}</span>
       <input
         type="file"
         accept="image/*"
@@ -402,6 +432,45 @@ function DrawnImage(props: { result: LiveResult; drawn: DrawnItem; picture: stri
       />
       {drawn.more_boxes > 0 && <p class="dim">{drawn.more_boxes.toLocaleString("en")} more boxes are not drawn</p>}
     </>
+  );
+}
+
+/** Which class each classifier holds for most probable: classes are the same where their names are. */
+export function votes(bests: [string, Best][]): { label: string; models: string[] }[] {
+  const found = new Map<string, { label: string; models: string[] }>();
+  for (const [model, { label }] of bests) {
+    const vote = found.get(label.toLowerCase()) ?? { label, models: [] };
+    vote.models.push(model);
+    found.set(label.toLowerCase(), vote);
+  }
+  return [...found.values()].sort((a, b) => b.models.length - a.models.length);
+}
+
+/** Whether the classifiers say the same, and how long each took. */
+function Verdict({ chosen, bests }: { chosen: string[]; bests: Record<string, Best | undefined> }) {
+  const known = chosen.flatMap((text) => (bests[text] ? [[text, bests[text]] as [string, Best]] : []));
+  if (known.length < 2) return null;
+  const cast = votes(known);
+  return (
+    <p class="verdict" role="status">
+      {cast.length === 1 ? (
+        <>
+          All {known.length} say <bdi>{cast[0]!.label}</bdi>.
+        </>
+      ) : (
+        <>
+          They differ:{" "}
+          {cast.map(({ label, models }, place) => (
+            <>
+              {place > 0 && ", "}
+              <bdi>{label}</bdi> <span class="dim">({models.length})</span>
+            </>
+          ))}
+          .
+        </>
+      )}{" "}
+      <span class="dim">One call each took {known.map(([, best]) => best.took).join(", ")}: this measures nothing.</span>
+    </p>
   );
 }
 

@@ -24,6 +24,7 @@ from zoolens.base.engine.process import WorkerKind, WorkerProcess
 from zoolens.base.errors import ModelError, WorkerError, ZoolensError
 from zoolens.base.recent_values import RecentValues
 from zoolens.faces.ui import image_worker
+from zoolens.faces.ui.live_fitting import fitted
 from zoolens.faces.ui.live_outputs import LiveOutput, SharedClasses, ToldAnswer, live_agreement, live_output
 from zoolens.inventory.catalog.sessions import Placement, place
 from zoolens.inventory.datasets.text_dataset import TextPair, Value, Words
@@ -74,6 +75,8 @@ class LiveAnswer:
     seconds: float
     # Whether the model was opened for this call
     opened: bool
+    # How the picture was resized for it
+    fitting: str
 
 
 @dataclass(frozen=True)
@@ -185,20 +188,21 @@ class LiveModels:
     def answer(self, model: str, runtime: str | None, pixels: Pixels, most: int) -> LiveAnswer:
         """What a model says of an image; of a classifier, its `most` most probable classes."""
         with self._used(model, runtime or "", "image") as (opened, is_new):
+            output = opened.output
+            pixels, fitting = fitted(opened.manifest.inputs[0], pixels, located=output.task.located)
             batch = np.ascontiguousarray(opened.prepare(pixels)[np.newaxis])
             raw, seconds = self._predicted(opened, {opened.session.inputs[0].name: batch})
-            output = opened.output
             about = (opened.ref, opened.runtime, output.task.name)
             values = output.values(raw, opened.prepare.memo(pixels) if output.task.located else None)
             if not output.has_parts:
                 scores = _finite(values[0], "image")
                 if output.task.discrete:
-                    return LiveAnswer(*about, _best(output, scores, most), "", None, "", seconds, is_new)
+                    return LiveAnswer(*about, _best(output, scores, most), "", None, "", seconds, is_new, fitting)
                 words = output.task.show(output.kept(values), 0)
-                return LiveAnswer(*about, (), words, None, "", seconds, is_new)
+                return LiveAnswer(*about, (), words, None, "", seconds, is_new, fitting)
             digest = hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes())
             said = self._told_of(opened, output.kept(values), digest.hexdigest())
-            return LiveAnswer(*about, (), *said, seconds, is_new)
+            return LiveAnswer(*about, (), *said, seconds, is_new, fitting)
 
     def answer_texts(self, model: str, runtime: str | None, texts: Sequence[str], most: int) -> LiveTexts:
         """What a model says of each of some texts, which are given to it one at a time; one that takes pairs is given

@@ -82,6 +82,8 @@ class LiveResult(Answer):
     took: str
     opened: bool
     image: str
+    fitting: Shown
+    """How the image was resized for the model."""
     width: int
     """`width` and `height` are those of the image, in whose pixels boxes are given."""
     height: int
