@@ -86,9 +86,10 @@ def test_a_trace_shows_its_spans_one_by_one(reader, traced):
     page.get_by_role("button", name="Zoom to it").click()
     page.wait_for_url("**from=*")
     expect(page.get_by_role("button", name="Whole call")).to_be_enabled()
-    chart.get_by_text(longest.name, exact=True).wait_for(state="detached")  # it is outside of what is shown
+    named = chart.locator("text.span-name", has_text=longest.name)
+    named.wait_for(state="detached")  # it is outside of what is shown
     page.get_by_role("button", name="Whole call").click()
-    chart.get_by_text(longest.name, exact=True).wait_for()
+    named.wait_for()
     chart.locator("[data-span='0'] rect").click(position={"x": 300, "y": 8})
     expect(about.get_by_role("heading", name="predict")).to_be_visible()
 
