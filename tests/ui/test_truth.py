@@ -90,9 +90,9 @@ def answers_of_a_query(names):
             [
                 match["runtime"],
                 equal,
-                amount(accuracy["value"], "fraction"),
-                amount(latency["value"], "s"),
-                amount(match["figures"]["size"]["value"], "B"),
+                figure(accuracy["value"], "fraction"),
+                figure(latency["value"], "s"),
+                figure(match["figures"]["size"]["value"], "B"),
             ],
         )
 

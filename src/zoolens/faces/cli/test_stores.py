@@ -34,6 +34,7 @@ MAKE = {
     "agent",
     "fleet run",
     "eval",
+    "init",
     "demo",
     "doctor",
     "crosstrain train",
