@@ -6,12 +6,14 @@ ZOOLENS_HOME moves the store and the caches.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from zoolens.base.errors import ZoolensError
+
+_SOFTWARE: Final = ("site-packages", "node_modules", "__pycache__")
 
 
 def data_dir() -> Path:
@@ -80,6 +82,18 @@ def exported_folder(folder: Path) -> Iterator[Path]:
             yield building
     except OSError as error:
         raise ZoolensError(f"{folder} cannot be written: {error.strerror or error}.", hint="Name another.") from error
+
+
+def as_written(path: Path) -> str:
+    """The path as a user in the working directory writes it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def holds_software(name: str, files: Collection[str]) -> bool:
+    """Whether a folder of this name with these files holds installed software, whose pictures and models are no
+    user's."""
+    return name in _SOFTWARE or "pyvenv.cfg" in files
 
 
 def _hidden(name: str) -> str:

@@ -14,7 +14,12 @@ def asker(yes: bool) -> Ask:
     """How a command of the user's answers what a file or a store asks for."""
     if yes:
         return _tell
-    return _ask if sys.stdin.isatty() and sys.stderr.isatty() else lambda _: False
+    return _ask if on_terminal() else lambda _: False
+
+
+def on_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def answered_yes() -> AbstractContextManager[None]:

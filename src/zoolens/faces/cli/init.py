@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import shlex
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from zoolens.base.errors import ZoolensError
+from zoolens.faces.cli.asking import on_terminal
 from zoolens.faces.cli.options import listed_names, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
 if TYPE_CHECKING:
-    from zoolens.base.present.bars import Bars
+    from zoolens.faces.cli.init_models import DescribedModel
     from zoolens.findings.measure.plan import Outcome
     from zoolens.inventory.datasets.found_data import DataSearch, FoundData
 
 _NONE = "none"
 _MOST_LISTED = 20
+_MANY = 10_000  # pictures, from which on it is said that a part of them would do
 
 
 @dataclass(frozen=True)
-class _Model:
-    """A model by its manifest; `guesses`: what the manifest only assumes."""
+class _Asked:
+    """What the user said, and what was found out since: enough to write the command again."""
 
-    manifest: Path
-    guesses: tuple[str, ...]
+    folder: Path  # as it was given
+    data: FoundData
+    options: dict[str, Any]
+
+    def command(self, *more: str, data: str | None = None) -> str:
+        """The command that asks the same again, with these options besides, or with these data."""
+        chosen, spec = self.options, data or self.data.spec
+        words = ["zoolens", "init", *([] if self.folder == Path() else [str(self.folder)]), "--data", spec]
+        words += [part for name in chosen["runtimes"] for part in ("-r", name)]
+        words += [] if chosen["limit"] is None else ["--limit", str(chosen["limit"])]
+        words += [] if chosen["lose"] == 1 else ["--lose", f"{chosen['lose']:g}"]
+        words += [] if chosen["store"] is None else ["--store", chosen["store"]]
+        return shlex.join([*words, *more])
 
 
 @click.command("init")
@@ -63,37 +75,35 @@ def command(folder: Path, data: str | None, labels: str | None, **chosen: Any) -
     FOLDER is changed. What is guessed is said with its reason. What cannot be known is asked on a terminal; elsewhere
     the error names the option that says it. The same command again goes on where it was stopped.
     """
-    from zoolens.base.present.bars import Bars
-
     if chosen["example"]:
-        from zoolens.faces.cli.init_example import write_example
-
-        write_example(folder)
-        click.echo(
-            f"{folder} has five models and 1,000 labelled pictures. Next: zoolens init {shlex.quote(str(folder))}"
-        )
+        _make_example(folder)
         return
-    root = _folder(folder)
-    found = _choose_data(root, data, labels)
-    click.echo(f"Data: {found.spec} ({found.reason}).")
-    with Bars() as bars:
-        models = _described_models(root, found, bars)
-        if _checked_by_doctor(models, found, chosen["doctor"]):
-            models = [_corrected(model, found, chosen, bars) for model in models]
-    outcomes = _evaluate(models, found, chosen)
-    if found.labelled:
-        from zoolens.faces.cli.init_conclusion import conclude
+    from zoolens.base.present.bars import Bars
+    from zoolens.faces.cli.init_models import corrected_model, described_models
 
-        again = shlex.join(["zoolens", "init", *sys.argv[2:], "--doctor"])
-        conclude(outcomes, chosen["store"], chosen["lose"], again)
-    else:
-        click.echo(
-            "\nWithout labels nothing says which is right. How often any two give the same answer: "
-            f"zoolens equiv {' '.join(str(model.manifest) for model in models[:2])}"
-        )
+    root = _folder(folder)
+    asked = _Asked(folder, _opened(_choose_data(root, data, labels)), chosen)
+    click.echo(f"Data: {asked.data.spec} ({asked.data.reason}).")
+    with Bars() as bars:
+        models = described_models(root, asked.data, bars)
+    checked = _checked_by_doctor(models, asked.data, chosen["doctor"])
+    if checked:
+        with Bars() as bars:
+            models = [corrected_model(model, asked.data, chosen, bars) for model in models]
+    outcomes = _evaluate(models, asked)
+    if asked.data.labelled:
+        asked, outcomes = _with_known_order(models, asked, outcomes)
+    _conclude(asked, models, outcomes, checked=checked)
     failed = [outcome for outcome in outcomes if outcome.errors]
     if failed and len(failed) == len(outcomes):
         raise ZoolensError("No model could be evaluated; see above.")
+
+
+def _make_example(folder: Path) -> None:
+    from zoolens.faces.cli.init_example import write_example
+
+    write_example(folder)
+    click.echo(f"{folder} has five models and 1,000 labelled pictures. Next: zoolens init {shlex.quote(str(folder))}")
 
 
 def _folder(folder: Path) -> Path:
@@ -105,28 +115,39 @@ def _folder(folder: Path) -> Path:
     return folder.resolve()
 
 
-def _on_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
+# --- data
 
 
 def _choose_data(root: Path, data: str | None, labels: str | None) -> FoundData:
-    from zoolens.inventory.datasets.found_data import FoundData, find_data, labelled_by
+    from zoolens.base.present.bars import Bars
+    from zoolens.inventory.datasets.found_data import find_data, labelled_by, named_by_user
 
     if data is not None and labels is not None:
         raise click.UsageError("--data and --labels name the same thing twice; write --data 'FOLDER?labels=FILE.csv'.")
-    if data is not None:
-        return FoundData(data, Path(data.partition("?")[0].partition(":")[2] or data), "as --data says")
-    if labels is not None and labels != _NONE:
-        return labelled_by(Path(labels).resolve(), root)
-    search = find_data(root)
+    with Bars() as bars:
+        bars.begin(str(root), "look for pictures and labels", None)
+        if data is not None:
+            return named_by_user(data)
+        if labels is not None and labels != _NONE:
+            return labelled_by(Path(labels).resolve(), root)
+        search = find_data(root)
     for reason in search.left_out[:_MOST_LISTED]:
-        click.echo(f"Not taken for labels: {reason}")
+        click.echo(f"Not taken: {reason}.")
     if not search.found:
         raise ZoolensError(
-            f"There are no pictures in {root}.",
+            f"There are no pictures in {root} that zoolens can read.",
             hint="Name the data: zoolens init --data PATH (pictures, a table, arrays; see docs/datasets.md).",
         )
     return _ask_which(_ask_labels(search, root, labels))
+
+
+def _opened(found: FoundData) -> FoundData:
+    from zoolens.base.present.bars import Bars
+    from zoolens.inventory.datasets.found_data import opened_data
+
+    with Bars() as bars:
+        bars.begin(found.spec, "list", None)
+        return opened_data(found)
 
 
 def _ask_labels(search: DataSearch, root: Path, labels: str | None) -> Sequence[FoundData]:
@@ -135,8 +156,8 @@ def _ask_labels(search: DataSearch, root: Path, labels: str | None) -> Sequence[
 
     if search.found[0].labelled or labels == _NONE:
         return search.found
-    what = "; ".join(f"{found.spec}: {found.reason}" for found in search.found[:_MOST_LISTED])
-    if not _on_terminal():
+    what = "; ".join(_listed(search.found))
+    if not on_terminal():
         raise ZoolensError(
             f"Nothing says what is on the pictures ({what}).",
             hint="Sort them into one folder for each class, or give --labels FILE.csv with the columns file and label, "
@@ -150,69 +171,31 @@ def _ask_labels(search: DataSearch, root: Path, labels: str | None) -> Sequence[
 def _ask_which(found: Sequence[FoundData]) -> FoundData:
     if len(found) == 1:
         return found[0]
-    listed = "\n".join(f"  {number}  {data.spec} ({data.reason})" for number, data in enumerate(found, 1))
-    if not _on_terminal():
+    listed = "\n".join(f"  {number}  {line}" for number, line in enumerate(_listed(found), 1))
+    if not on_terminal():
         raise ZoolensError(
             f"There are {len(found)} datasets, and which one counts is for you to say:\n{listed}",
-            hint=f"Name one, for example: --data '{found[0].spec}'",
+            hint=f"Name one, for example: --data {shlex.quote(found[0].spec)}",
         )
     click.echo(listed, err=True)
     number = click.prompt("Which dataset counts?", type=click.IntRange(1, len(found)), err=True)
     return found[number - 1]
 
 
-def _described_models(root: Path, data: FoundData, bars: Bars) -> list[_Model]:
-    """Every model below the folder that can be evaluated, with a manifest: its own, or one that is drafted now."""
-    from zoolens.inventory.catalog.found_models import find_models
-    from zoolens.inventory.manifests.files import read_manifest
-    from zoolens.inventory.manifests.guesses import guesses_in
-
-    searched = find_models(root, None if data.folder == root else data.folder)
-    for reason in searched.left_out[:_MOST_LISTED]:
-        bars.say(f"Left out: {reason}")
-    if not searched.manifests and not searched.files:
-        raise ZoolensError(
-            f"There are no models in {root} that zoolens can open.",
-            hint="It knows .onnx, .tflite, .keras, .pt2, SavedModel folders and more: `zoolens runtimes` lists them.",
-        )
-    models = [_Model(path, guesses_in(read_manifest(path).attributes)) for path in searched.manifests]
-    for model in models:
-        bars.say(f"Model: {_shown(model.manifest)}, described by its manifest.")
-    bars.begin("manifests", "draft", len(searched.files))
-    for path in searched.files:
-        models += _drafted(path, bars)
-        bars.advance(1)
-    bars.end()
-    if not models:
-        raise ZoolensError("None of the models could be opened; see above.")
-    return models
+def _listed(found: Sequence[FoundData]) -> Iterator[str]:
+    yield from (f"{data.spec}: {data.reason}" for data in found[:_MOST_LISTED])
+    if len(found) > _MOST_LISTED:
+        yield f"and {len(found) - _MOST_LISTED:,} more"
 
 
-def _drafted(path: Path, bars: Bars) -> list[_Model]:
-    """The model with a new manifest beside it; none where the file cannot be opened, which is said."""
-    from zoolens.faces.cli.manifest import write_manifest
-    from zoolens.inventory.catalog.draft import draft_manifest
-    from zoolens.inventory.manifests.guesses import guesses_in
-
-    try:
-        manifest = draft_manifest(path)
-        target = path.parent / f"{manifest.name}.yaml"
-        if target.exists():  # of the same model in another format, say
-            manifest = manifest.model_copy(update={"name": f"{manifest.name}-{manifest.assets[0].format}"})
-            target = path.parent / f"{manifest.name}.yaml"
-        write_manifest(manifest, path.parent, target)
-    except ZoolensError as error:
-        bars.say(f"Left out: {path.name}: {error}")
-        return []
-    bars.say(f"Model: {_shown(target)} written. {manifest.description}")
-    return [_Model(target, guesses_in(manifest.attributes))]
+# --- models
 
 
-def _checked_by_doctor(models: Sequence[_Model], data: FoundData, wanted: bool | None) -> bool:
+def _checked_by_doctor(models: Sequence[DescribedModel], data: FoundData, wanted: bool | None) -> bool:
     guessed = [model for model in models if model.guesses]
     if not guessed or not data.labelled or wanted is not None:
         return bool(wanted and guessed and data.labelled)
-    if not _on_terminal():
+    if not on_terminal():
         return False
     return click.confirm(
         f"How {len(guessed)} of the models want their pictures is guessed. Try other ways on your pictures, and "
@@ -222,31 +205,7 @@ def _checked_by_doctor(models: Sequence[_Model], data: FoundData, wanted: bool |
     )
 
 
-def _corrected(model: _Model, data: FoundData, chosen: dict[str, Any], bars: Bars) -> _Model:
-    """The model after the doctor tried what its manifest guesses."""
-    from zoolens.findings.audit.doctor.correction import without_guesses, write_corrected
-    from zoolens.findings.audit.doctor.diagnose import doctor
-    from zoolens.findings.audit.doctor.diagnosis import Status
-    from zoolens.inventory.manifests.files import read_manifest
-
-    if not model.guesses:
-        return model
-    try:
-        diagnosis = doctor(str(model.manifest), data.spec, limit=chosen["limit"], store=chosen["store"], progress=bars)
-        bars.say(f"Doctor: {diagnosis.sentence}")
-        if diagnosis.corrected is not None:
-            write_corrected(diagnosis, str(model.manifest), model.manifest, force=True)
-        elif diagnosis.status is Status.RIGHT:
-            from zoolens.faces.cli.manifest import write_manifest
-
-            kept = without_guesses(read_manifest(model.manifest))
-            write_manifest(kept, model.manifest.parent, model.manifest, force=True)
-    except ZoolensError as error:
-        bars.say(f"Doctor: {_shown(model.manifest)} stays as it is: {error}")
-    return model
-
-
-def _evaluate(models: Sequence[_Model], data: FoundData, chosen: dict[str, Any]) -> list[Outcome]:
+def _evaluate(models: Sequence[DescribedModel], asked: _Asked) -> list[Outcome]:
     from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
     from zoolens.faces.cli.eval import outcome_line
@@ -256,9 +215,10 @@ def _evaluate(models: Sequence[_Model], data: FoundData, chosen: dict[str, Any])
     from zoolens.findings.measure.latency import LatencySettings
     from zoolens.findings.measure.plan import EvaluationPlan
 
+    chosen = asked.options
     plan = EvaluationPlan(
         models=[str(model.manifest) for model in models],
-        data=data.spec,
+        data=asked.data.spec,
         limit=chosen["limit"],
         seed=None if chosen["limit"] is None else 0,
         wanted=RunOptions(runtimes=chosen["runtimes"]),
@@ -268,6 +228,8 @@ def _evaluate(models: Sequence[_Model], data: FoundData, chosen: dict[str, Any])
     store = open_store(chosen["store"])
     outcomes = []
     with Bars() as bars:
+        if asked.data.size > _MANY and chosen["limit"] is None:
+            bars.say(f"Every model answers all {asked.data.size:,} inputs; --limit 2000 draws so many at random.")
         for outcome in carry_out(plan, store, bars):
             outcomes.append(outcome)
             bars.show(outcome_line(outcome, guesses_shown=True))
@@ -275,6 +237,29 @@ def _evaluate(models: Sequence[_Model], data: FoundData, chosen: dict[str, Any])
     return outcomes
 
 
-def _shown(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+def _with_known_order(
+    models: Sequence[DescribedModel], asked: _Asked, outcomes: list[Outcome]
+) -> tuple[_Asked, list[Outcome]]:
+    """Ask whether the classes are the models' outputs in the order of the alphabet, where an accuracy rests on that.
+    Nothing runs again for it."""
+    from zoolens.faces.cli.init_conclusion import in_this_order, order_guesses
+
+    guesses = order_guesses(outcomes)
+    spec = in_this_order(asked.data.spec) if guesses else None
+    if spec is None or not on_terminal():
+        return asked, outcomes
+    click.echo(f"Only the alphabet says which class is which output: {guesses[0]}.", err=True)
+    if not click.confirm("Are the outputs of your models in this order?", default=False, err=True):
+        return asked, outcomes
+    known = replace(asked, data=replace(asked.data, spec=spec))
+    return known, _evaluate(models, known)
+
+
+def _conclude(asked: _Asked, models: Sequence[DescribedModel], outcomes: Sequence[Outcome], *, checked: bool) -> None:
+    from zoolens.faces.cli.init_conclusion import Question, conclude, conclude_without_labels
+
+    if not asked.data.labelled:
+        conclude_without_labels(outcomes)
+        return
+    question = Question(asked.options["store"], asked.options["lose"], asked.data.spec, asked.command, checked)
+    conclude(outcomes, question)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 
@@ -7,15 +8,21 @@ import pytest
 from click.testing import CliRunner
 
 from zoolens.base.errors import ZoolensError
-from zoolens.faces.cli import init
-from zoolens.faces.cli.init_conclusion import choosing_query, shipping_sentence
+from zoolens.base.present.bars import Bars
+from zoolens.base.store.records import DatasetRecord
+from zoolens.faces.cli import init, init_models
+from zoolens.faces.cli.init_conclusion import choosing_query, in_this_order, least, shipping_sentence
+from zoolens.faces.cli.init_models import described_models
 from zoolens.faces.cli.main import cli
 from zoolens.findings.index.tables.rows import Figure, Row
 from zoolens.findings.queries.answers.matches import Match
 from zoolens.findings.queries.language.parser import parse
+from zoolens.inventory.datasets.found_data import FoundData
 from zoolens.inventory.datasets.opening import open_dataset
-from zoolens.inventory.manifests.files import read_manifest
+from zoolens.inventory.manifests.files import dump_manifest, read_manifest
+from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.zoos.demo import MODELS_FOLDER
+from zoolens.inventory.zoos.undescribed import undescribed
 
 
 @pytest.fixture
@@ -54,13 +61,13 @@ def test_without_a_terminal_several_datasets_are_an_error_that_names_them(folder
             (folder / split / name).mkdir(parents=True)
             (folder / split / name / "1.png").touch()
     error = refused()
-    assert "train (2 pictures" in error.message
-    assert "val (2 pictures" in error.message
-    assert "--data 'train'" in (error.hint or "")
+    assert "train: 2 pictures" in error.message
+    assert "val: 2 pictures" in error.message
+    assert "--data train" in (error.hint or "")
 
 
 def test_on_a_terminal_the_same_is_asked(folder, monkeypatch):
-    monkeypatch.setattr(init, "_on_terminal", lambda: True)
+    monkeypatch.setattr(init, "on_terminal", lambda: True)
     for split in ("train", "val"):
         for name in ("cat", "dog"):
             (folder / split / name).mkdir(parents=True)
@@ -79,7 +86,7 @@ def test_a_file_that_is_no_model_is_left_out_with_the_reason(folder):
     (folder / "broken.onnx").write_bytes(b"no model")
     done = CliRunner().invoke(cli, ["init"])
     assert "Left out: broken.onnx" in done.stderr
-    assert "None of the models could be opened" in str(done.exception)
+    assert "There is no model with a manifest" in str(done.exception)
 
 
 def test_the_example_has_models_without_manifests_and_labelled_pictures(folder):
@@ -92,8 +99,22 @@ def test_the_example_has_models_without_manifests_and_labelled_pictures(folder):
 
 
 def test_the_query_that_chooses_parses_with_any_name_of_data():
-    parsed = parse(choosing_query("my photos/test[:20]", "0123456789abcdef", 0.5))
+    parsed = parse(choosing_query("my photos/test[:20]", "0123456789abcdef", "90.4"))
     assert parsed.data == "my photos/test[:20]#01234567"
+    assert {"accuracy", "latency_p50"} <= set(parsed.show)
+
+
+@pytest.mark.parametrize(
+    ("right", "size", "lose", "wanted"),
+    [(914, 1000, 1.0, "90.4"), (560, 725, 1.0, "76.24"), (3, 10, 100.0, "0"), (9, 10, 0.0, "90")],
+)
+def test_the_accuracy_that_is_asked_for_admits_what_is_measured_and_no_input_less(right, size, lose, wanted):
+    dataset = DatasetRecord("f", "photos", size)
+    text = least({"best": right / size}, lose, dataset)
+    assert text == wanted
+    bound = parse(choosing_query("photos", "0" * 16, text)).on[0].quantity.value
+    fewest = math.ceil(right - lose / 100 * size - 1e-9)
+    assert (fewest - 1) / size < bound <= max(fewest, 0) / size
 
 
 def match(ref: str, **figures: float) -> Match:
@@ -102,17 +123,53 @@ def match(ref: str, **figures: float) -> Match:
     return Match(row, None, None, known, {})
 
 
-def test_the_quickest_is_shipped_and_none_where_one_was_not_timed():
-    best = match("file:best@1", latency_p50=0.003, accuracy=0.91)
+def test_the_sentence_has_the_pair_and_its_interval():
     quick = match("file:quick@1", latency_p50=0.001, accuracy=0.90)
-    sentence = shipping_sentence(best, [quick], 1000)
-    assert sentence.startswith("Ship file:quick in onnxruntime: 90.0 % on these 1,000 pictures in 1 ms, where the most")
-    assert shipping_sentence(quick, [best], 1000).startswith("Ship file:quick in onnxruntime: none of the others")
-    assert "is not known: file:new in onnxruntime was not timed" in shipping_sentence(best, [match("file:new@1")], 1000)
+    sentence = shipping_sentence(quick, "file:best in litert with 91.0 %", "-1.00 points [-2.10, +0.10]")
+    assert sentence.startswith("Ship file:quick in onnxruntime: 90.0 % in 1 ms. The most accurate is file:best")
+    assert "-1.00 points [-2.10, +0.10]" in sentence
+    assert shipping_sentence(quick, "", "").endswith(
+        "None is more accurate, and none that is accurate enough is quicker."
+    )
 
 
-def test_the_query_shows_what_the_sentence_needs():
-    assert {"accuracy", "latency_p50"} <= set(parse(choosing_query("photos", "0123456789abcdef", 1)).show)
+def test_classes_in_the_order_of_the_alphabet_are_named_in_a_command(folder):
+    for name in ("cat", "dog"):
+        (folder / name).mkdir()
+        (folder / name / "1.png").touch()
+    assert in_this_order(".") == ".?classes=cat,dog"
+    dataset = open_dataset(".?classes=cat,dog")
+    assert (dataset.classes, dataset.alphabetical) == (("cat", "dog"), False)
+    (folder / "a,b").mkdir()
+    assert in_this_order(".") is None
+
+
+def test_models_of_one_name_get_names_of_their_own(folder, monkeypatch):
+    for name in ("resnet", "mobilenet"):
+        (folder / name).mkdir()
+        shutil.copyfile(MODELS_FOLDER / "lenet-narrow.onnx", folder / name / "model.onnx")
+    monkeypatch.setattr(init_models, "draft_manifest", lambda path: undrafted(path))
+    with Bars() as bars:
+        models = described_models(folder, FoundData("photos", folder / "photos", ""), bars)
+    assert {model.name for model in models} == {"mobilenet-model", "resnet-model"}
+    assert (folder / "resnet" / "resnet-model.yaml").is_file()
+    with Bars() as bars:  # again: the manifests are found, and none is written
+        assert described_models(folder, FoundData("photos", folder / "photos", ""), bars) == models
+
+
+def undrafted(path: Path) -> Manifest:
+    return undescribed(path.stem, "onnx", {"model": path.name}).model_copy(update={"attributes": {}})
+
+
+def test_a_manifest_whose_name_another_has_is_left_out(folder, capsys):
+    for name in ("a", "b"):
+        shutil.copyfile(MODELS_FOLDER / "lenet-narrow.onnx", folder / f"{name}.onnx")
+        manifest = undrafted(Path(f"{name}.onnx")).model_copy(update={"name": "same"})
+        (folder / f"{name}.yaml").write_text(dump_manifest(manifest))
+    with Bars() as bars:
+        (model,) = described_models(folder, FoundData("photos", folder / "photos", ""), bars)
+    assert model.manifest.name == "a.yaml"
+    assert "Left out: b.yaml: its name, same, is that of a.yaml too" in capsys.readouterr().err
 
 
 @pytest.mark.slow  # evaluates two models

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 3
 _LOOKED_AT: Final = 2_000  # names in the working directory
-_MODELS: Final = (".onnx", ".tflite", ".keras", ".h5", ".pt2", ".pt", ".xml", ".pb")
+_MODELS: Final = (".onnx", ".tflite", ".keras", ".h5", ".pt2", ".pt", ".pb")
 
 Step = tuple[str, str]  # a command, and what it does
 
@@ -72,16 +73,14 @@ def _print_newest(seen: Glance) -> None:
 
 def _models_here() -> int:
     """How many files of the working directory are named like models."""
-    count = 0
     try:
         with os.scandir() as entries:
-            for place, entry in enumerate(entries):
-                if place == _LOOKED_AT:
-                    break
-                count += entry.name.endswith(_MODELS)
+            names = {entry.name for entry in islice(entries, _LOOKED_AT)}
     except OSError:
         return 0
-    return count
+    # OpenVINO's networks end in .xml, as annotations do, and have their weights beside them.
+    networks = sum(name.endswith(".xml") and f"{name.removesuffix('.xml')}.bin" in names for name in names)
+    return networks + sum(name.endswith(_MODELS) for name in names)
 
 
 def _first_steps(models: int) -> Iterator[Step]:
@@ -97,7 +96,7 @@ def _first_steps(models: int) -> Iterator[Step]:
 
 def _further_steps(seen: Glance, models: int) -> Iterator[Step]:
     yield "zoolens ui", "all of it in a browser"
-    if seen.runs > 1:
+    if len({run.dataset for run in seen.newest[:2]}) == 1 < seen.runs:
         yield "zoolens compare last~1 last", "the two newest runs, input by input"
     else:
         yield "zoolens runs show last", "everything about the run"

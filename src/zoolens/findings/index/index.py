@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -115,6 +115,18 @@ class Index:
             "unsigned": [{"ref": row.ref, "runtime": row.runtime} for row in self.rows if not row.signature],
             "notes": list(self.notes),
         }
+
+    def only(self, keys: Collection[str]) -> Index:
+        """The index of the rows with these keys alone, such as those of the models in one folder."""
+        kept = np.array([key in keys for key in self.rows.columns["key"].to_list()], np.bool_)
+        return Index(
+            self.rows.where(kept),
+            dataset=self.dataset,
+            semantic=self.semantic,
+            classes=[kind[kept] for kind in self.classes],
+            origin=Origin(self._open_store, self._state),
+            memory=self.memory,
+        )
 
     def find(self, reference: str, exec: Mapping[str, Any] | None = None) -> int:  # noqa: A002 - the clause is called so
         """The row that a name means; an error that lists close ones where there is none, or several."""

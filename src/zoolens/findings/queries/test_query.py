@@ -64,6 +64,14 @@ def test_formats_and_names_of_one_model_are_one(index):
     assert View(Index([])).models.tolist() == []
 
 
+def test_an_index_of_some_rows_answers_of_these_alone(index):
+    some = index.only({"run-big", "run-small", "run-tiny"})
+    assert len(some) == 3
+    assert names(ask(some, "CORR big WITHIN 90%")) == ["small"]
+    whole = ask(index, "CORR big WITHIN 90%")
+    assert {match.ref: match.equivalence for match in whole.matches}["toys:small@1.0"] == some.agreement(0)[1]
+
+
 def test_twins_are_candidates_only_when_asked_for(index):
     assert names(ask(index, "CORR big LIMIT 1")) == ["near"]
     assert names(ask(index, "CORR big SEGMENTS LIMIT 1")) == ["twin"]

@@ -22,7 +22,7 @@ MAX_FOLDERS: Final = 1 << 16  # ImageNet-21k has 21,842
 MAX_DEPTH: Final = 64
 _SMALL: Final = 1 << 20
 FILE_COLUMNS: Final = ("file", "filename", "file_name", "image", "path")
-_LABEL_COLUMNS: Final = ("label", "class_index", "label_index", "class", "class_id", "target", "category")
+LABEL_COLUMNS: Final = ("label", "class_index", "label_index", "class", "class_id", "target", "category")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +176,10 @@ def _columns(header: list[str], table: Path, chosen: Columns) -> tuple[int, int]
     if file_column is None:
         file_column = next((cells.index(name) for name in FILE_COLUMNS if name in cells), 0)
     if label_column is None:
-        label_column = next((cells.index(name) for name in _LABEL_COLUMNS if name in cells), None)
+        label_column = next((cells.index(name) for name in LABEL_COLUMNS if name in cells), None)
     if label_column is None and len(cells) > 2:
         raise DatasetError(
-            f"{table} has the columns {', '.join(cells)[:200]}, and none is called {', '.join(_LABEL_COLUMNS)}.",
+            f"{table} has the columns {', '.join(cells)[:200]}, and none is called {', '.join(LABEL_COLUMNS)}.",
             hint="Call the column of labels label.",
         )
     return file_column, (1 - min(file_column, 1)) if label_column is None else label_column

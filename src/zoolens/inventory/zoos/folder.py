@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from zoolens.base.errors import ZoolensError, first_line
+from zoolens.base.paths import holds_software
 from zoolens.inventory.manifests.files import SUFFIXES, is_manifest, parse_manifest, read_text
 from zoolens.inventory.manifests.formats import companions, guess_format
 from zoolens.inventory.zoos.undescribed import local_files, undescribed, weights_of
@@ -107,9 +108,13 @@ def _roots_from_environment() -> list[Path]:
 
 
 def _walk(root: Path, besides: Path | None) -> Iterator[Path]:
-    """Files and SavedModel folders; hidden folders are passed over, links to folders not followed."""
+    """Files and SavedModel folders; hidden folders and installed software are passed over, links to folders not
+    followed."""
     for folder, names, files in os.walk(root):
         here = Path(folder)
+        if here != root and holds_software(here.name, files):
+            names.clear()
+            continue
         saved = [name for name in names if guess_format(here / name) == "tf-savedmodel"]
         yield from (here / name for name in saved)
         names[:] = sorted(
