@@ -59,8 +59,11 @@ def command(
     as_json: bool,
 ) -> None:
     """List the models of every zoo on this machine."""
+    from zoolens.base.present.bars import Bars
+
     state = _WEIGHTS[weights].value if weights else None
-    listed = listing(zoo=zoo, task=task, max_params=max_params, search=search, weights=state)
+    with Bars() as bars:
+        listed = listing(zoo=zoo, task=task, max_params=max_params, search=search, weights=state, progress=bars)
     if as_json:
         echo_json([as_data(entry) for entry in listed.entries])
     else:

@@ -97,7 +97,7 @@ def named_by_user(spec: str) -> FoundData:
 
 
 def opened_data(found: FoundData) -> FoundData:
-    """The same with what only an open dataset tells. An error before anything is done for data that cannot be read."""
+    """Adds what only an open dataset tells. Data that cannot be read are an error here, before anything is done."""
     with closing(open_dataset(found.spec)) as dataset:
         labelled = dataset.labelled or dataset.truth_kind is not None
         return replace(found, labelled=labelled, size=len(dataset))

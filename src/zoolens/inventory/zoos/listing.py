@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from zoolens.base import plugins
 from zoolens.base.errors import MissingDependency, UnknownName, ZoolensError
 from zoolens.base.paths import cache_dir, replaced_file
+from zoolens.base.progress import Progress, Silent
 from zoolens.base.version import __version__
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.zoos.undescribed import weights_of
@@ -54,16 +55,22 @@ def listing(
     max_params: float | None = None,
     search: str | None = None,
     weights: str | None = None,
+    progress: Progress | None = None,
 ) -> Listing:
     """List models like `models`, with notes on what could not be listed. `max_params` needs a known count."""
+    watcher = progress or Silent()
     states = {state.value: state for state in Weights}
     if weights and weights not in states:
         raise UnknownName("state of weights", weights, states)
     wanted = states[weights] if weights else None
     entries: list[Entry] = []
     notes: list[str] = []
-    for name in [zoo] if zoo else plugins.names(plugins.ZOOS):
+    zoos = [zoo] if zoo else plugins.names(plugins.ZOOS)
+    # A framework that is imported for its zoo takes seconds, the first time most of a minute.
+    watcher.begin("zoos", "list", len(zoos))
+    for name in zoos:
         listed = list_zoo(name, search, named=zoo is not None)
+        watcher.advance(1)
         notes += listed.notes
         entries += [
             entry
@@ -73,6 +80,7 @@ def listing(
             and (wanted is None or entry.weights is wanted)
             and (search is None or search.lower() in entry.manifest.name.lower())
         ]
+    watcher.end()
     return Listing(entries, notes)
 
 
