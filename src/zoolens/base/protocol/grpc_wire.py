@@ -94,6 +94,11 @@ _kept_head = lru_cache(_KEPT)(_head)
 
 def encode_response(response: InferResponse) -> bytes:
     """A serialised ModelInferResponse with the tensors as raw contents."""
+    return b"".join(response_parts(response))
+
+
+def response_parts(response: InferResponse) -> list[Buffer]:
+    """The same in parts that follow each other, among which the tensors are not copied."""
     blobs = [to_bytes(tensor) for tensor in response.outputs.values()]
     described = tuple((name, datatype_of(tensor.dtype), tensor.shape) for name, tensor in response.outputs.items())
     parameters = tuple(response.parameters.items())
@@ -101,7 +106,7 @@ def encode_response(response: InferResponse) -> bytes:
     parts: list[Buffer] = [_beginning(response.model, response.version, response.id, parameters, described, types)]
     for blob in blobs:
         parts += (_marked(_RAW_OUTPUT, len(blob)), blob)
-    return b"".join(parts)
+    return parts
 
 
 def encode_streamed(response: InferResponse) -> bytes:

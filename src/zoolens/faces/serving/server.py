@@ -14,7 +14,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.faces.serving.contracts.data_plane import DataPlane
 from zoolens.faces.serving.options import ServerOptions
 from zoolens.faces.serving.transports.bodies import BodyReader
-from zoolens.faces.serving.transports.web_server import WebServer, address, cannot_listen, check_packages, listen
+from zoolens.faces.serving.transports.web_server import WebServer, address, check_packages, listen
 
 if TYPE_CHECKING:
     from zoolens.faces.serving.transports.http import Metrics
@@ -81,13 +81,11 @@ class Server:
     async def _start_grpc(self) -> None:
         from zoolens.faces.serving.transports.grpc import start
 
-        try:
-            self._grpc = await start(self._plane, self._options, self._bodies)
-        except OSError as error:
-            raise cannot_listen(self._options.host, self._options.grpc_port or 0, error) from error
-        self.urls["grpc"] = (
-            f"{'grpcs' if self._options.tls else 'grpc'}://{address(self._options.host, self._grpc.port)}"
-        )
+        options = self._options
+        tls = None if options.tls is None else _tls_context(options)
+        listening = listen(options.host, options.grpc_port or 0)
+        self._grpc = await start(self._plane, options, self._bodies, listening, tls)
+        self.urls["grpc"] = f"{'grpcs' if options.tls else 'grpc'}://{address(options.host, self._grpc.port)}"
 
     async def _stop_rest(self) -> None:
         if self._rest is not None:
@@ -106,7 +104,7 @@ def check_installed(options: ServerOptions) -> None:
     if options.http_port is not None:
         needed["zoolens serve"] = ("starlette", "uvicorn", "httptools")
     if options.grpc_port is not None:
-        needed["zoolens serve --grpc"] = ("grpc", "google.protobuf")
+        needed["zoolens serve --grpc"] = ("google.protobuf",)
     for who, packages in needed.items():
         check_packages(packages, who, "serve")
 

@@ -19,7 +19,7 @@ from zoolens.faces.serving.options import ServerOptions
 Receive = Callable[[], Awaitable[Any]]
 
 ALIGNMENT: Final = 16
-_UNPACK_IN_THREAD: Final = 1 << 14  # bytes; they may unpack to a thousand times as many
+UNPACK_IN_THREAD: Final = 1 << 14  # bytes; they may unpack to a thousand times as many
 _WINDOW_BITS: Final = {"gzip": 31, "deflate": 15}  # both as zlib numbers them; deflate is what zlib.compress makes
 
 
@@ -41,6 +41,15 @@ class HeldBytes:
         self._readers.held += size
         self.size += size
 
+    def give_back(self, size: int) -> None:
+        """Some of them are held no longer."""
+        self._readers.held -= size
+        self.size -= size
+
+    def another(self) -> HeldBytes:
+        """For bytes that are given back at another time."""
+        return HeldBytes(self._readers)
+
     def release(self) -> None:
         self._readers.held -= self.size
         self.size = 0
@@ -52,6 +61,9 @@ class BodyReader:
     def __init__(self, options: ServerOptions) -> None:
         self._limits, self._seconds = options.limits, options.body_seconds
         self.held, self.limit = 0, options.held_bytes
+
+    def hold(self) -> HeldBytes:
+        return HeldBytes(self)
 
     @contextmanager
     def holding(self) -> Iterator[HeldBytes]:
@@ -107,7 +119,7 @@ class BodyReader:
             )
         unpacked = (
             await asyncio.to_thread(unpack, content, encoding, most)
-            if len(content) > _UNPACK_IN_THREAD
+            if len(content) > UNPACK_IN_THREAD
             else unpack(content, encoding, most)
         )
         held.add(len(unpacked))

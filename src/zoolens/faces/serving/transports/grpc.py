@@ -1,172 +1,204 @@
-"""Open Inference Protocol V2 over gRPC: a grpc.aio server before a data plane, with the health service of gRPC.
+"""Open Inference Protocol V2 over gRPC before a data plane, with the health service of gRPC.
 
-Messages are parsed here and not by grpc, so that nonsense is answered as an invalid argument.
+Messages are parsed here, so that nonsense is answered as an invalid argument.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
-
-import grpc
-import grpc.aio
 
 from zoolens.base.protocol import documents
 from zoolens.base.protocol.errors import Refusal, ServingError
-from zoolens.base.protocol.grpc_wire import decode_request, encode_response, encode_streamed, parse, split
+from zoolens.base.protocol.grpc_wire import decode_request, encode_streamed, parse, response_parts, split
 from zoolens.base.protocol.limits import check_body, invalid
-from zoolens.base.protocol.messages import InferResponse
-from zoolens.base.protocol.protobuf import HEALTH, INFERENCE, Method, message, methods
+from zoolens.base.protocol.messages import InferRequest, InferResponse
+from zoolens.base.protocol.protobuf import HEALTH, INFERENCE, message, methods
+from zoolens.base.protocol.rest import Caller
 from zoolens.base.protocol.rest_header import no_shared_memory
-from zoolens.faces.serving.contracts.data_plane import DataPlane
+from zoolens.faces.serving.contracts.data_plane import CallbackPlane, DataPlane
 from zoolens.faces.serving.options import ServerOptions, check_token
 from zoolens.faces.serving.transports.bodies import BodyReader
-from zoolens.faces.serving.transports.request_headers import caller, traceparent, unforeseen
+from zoolens.faces.serving.transports.grpc_call import Call, CallHead, StreamCall, UnaryCall, read_head
+from zoolens.faces.serving.transports.hpack import Header
+from zoolens.faces.serving.transports.http2 import Connection
+from zoolens.faces.serving.transports.http2_stream import Receiver, Stream
+from zoolens.faces.serving.transports.request_headers import caller, unforeseen
 
-Context = Any  # grpc.aio.ServicerContext, which is generic in two types that nobody here knows
 Handler = Callable[[DataPlane, Any], Awaitable[Any]]
+Unary = Callable[[bytes], Awaitable[bytes]]
+Streaming = Callable[[StreamCall], AsyncGenerator[bytes, None]]
 
 _IN_FLIGHT: Final = 64  # requests of one stream that are answered at the same time
 _OPEN: Final = frozenset(
     (f"/{INFERENCE}/ServerLive", f"/{INFERENCE}/ServerReady", f"/{HEALTH}/Check", f"/{HEALTH}/Watch")
 )
+_INFER: Final = f"/{INFERENCE}/ModelInfer"
 _DECODE_IN_THREAD: Final = 1 << 18
-_LONGEST_ERROR: Final = 1000  # gRPC sends it as metadata, which has a limit of its own
 _FINAL: Final = "triton_final_response"
 _WATCH_SECONDS: Final = 1.0
-_OVERHEAD: Final = 1 << 16  # what names and shapes may add to the tensors' bytes
+_STOP_LOOK_SECONDS: Final = 0.01
+_BACKLOG: Final = 2048
+_CALLS: Final = 4  # at a time on all connections, for each connection that there may be
 
 
-async def start(plane: DataPlane, options: ServerOptions, bodies: BodyReader) -> GrpcServer:
-    """A server that answers. OSError where it cannot listen."""
-    server = grpc.aio.server(
-        options=[
-            ("grpc.max_receive_message_length", options.limits.body_bytes + _OVERHEAD),
-            ("grpc.max_send_message_length", -1),
-            ("grpc.max_metadata_size", 1 << 16),
-            # Otherwise a second server would share the port instead of failing.
-            ("grpc.so_reuseport", 0),
-            ("grpc.max_connection_idle_ms", int(options.idle_seconds * 1000)),
-            ("grpc.max_concurrent_streams", options.connections),
-        ],
-        maximum_concurrent_rpcs=options.connections * 4,
-    )
+async def start(
+    plane: DataPlane,
+    options: ServerOptions,
+    bodies: BodyReader,
+    listening: socket.socket,
+    tls: ssl.SSLContext | None = None,
+) -> GrpcServer:
+    """A server that answers what comes in at this socket."""
     service = _Service(plane, options, bodies)
-    server.add_generic_rpc_handlers((_Handlers(options.token, {**service.inference(), **service.health()}),))
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    address = f"{host}:{options.grpc_port}"
-    try:
-        if options.tls is None:
-            port = server.add_insecure_port(address)
-        else:
-            certificate, key = options.tls.contents()
-            port = server.add_secure_port(address, grpc.ssl_server_credentials([(key, certificate)]))
-    except RuntimeError:
-        port = 0
-    if not port:
-        raise OSError(f"{address} is in use, is not an address of this machine, or its certificate cannot be used")
-    await server.start()
-    return GrpcServer(server, service, port)
-
-
-class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Finds the handler of a call, and refuses one without the token before its messages are read. Probes of health
-    need none."""
-
-    # An interceptor would do the same, and cost each call another turn of the event loop.
-
-    def __init__(self, token: str | None, handlers: Mapping[str, Any]) -> None:
-        self._token, self._handlers = token, handlers
-
-    def service(self, handler_call_details: Any) -> Any:
-        method = handler_call_details.method
-        if self._token is not None and method not in _OPEN:
-            headers = dict(handler_call_details.invocation_metadata or ())
-            try:
-                check_token(self._token, headers.get("authorization"))
-            except ServingError as error:
-                return grpc.stream_stream_rpc_method_handler(_refusing(error))  # which reads nothing by itself
-        return self._handlers.get(method)
-
-
-def _refusing(error: ServingError) -> Callable[[Any, Context], Awaitable[None]]:
-    async def refuse(_: Any, context: Context) -> None:
-        await _refuse(context, error)
-
-    return refuse
+    if tls is not None:
+        tls.set_alpn_protocols(["h2"])
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(partial(Connection, service), sock=listening, ssl=tls, backlog=_BACKLOG)
+    return GrpcServer(server, service, int(listening.getsockname()[1]))
 
 
 class GrpcServer:
     """A running server and its port."""
 
-    def __init__(self, server: grpc.aio.Server, service: _Service, port: int) -> None:
+    def __init__(self, server: asyncio.AbstractServer, service: _Service, port: int) -> None:
         self._server, self._service, self.port = server, service, port
 
     async def stop(self, seconds: float) -> None:
         """Take no more calls, end streams that wait for their client, and give the others this many seconds."""
-        self._service.closing.set()
-        await self._server.stop(seconds)
+        service = self._service
+        service.closing.set()
+        self._server.close()
+        for connection in list(service.connections):
+            connection.leave()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while service.connections:
+                    await asyncio.sleep(_STOP_LOOK_SECONDS)
+        for connection in list(service.connections):
+            connection.abort()
 
 
 class _Service:
+    """Implements `zoolens.faces.serving.transports.http2.Application`."""
+
     def __init__(self, plane: DataPlane, options: ServerOptions, bodies: BodyReader) -> None:
-        self._plane, self._options, self._bodies = plane, options, bodies
+        self._plane, self.options, self._bodies = plane, options, bodies
+        self._submit = plane.submit if isinstance(plane, CallbackPlane) else None
         self.closing = asyncio.Event()
-
-    def inference(self) -> dict[str, Any]:
-        handlers = {}
-        for name, method in methods(INFERENCE).items():
-            if name == "ModelStreamInfer":
-                handlers[method.path] = grpc.stream_stream_rpc_method_handler(self._stream)
-            elif name == "ModelInfer":
-                handlers[method.path] = grpc.unary_unary_rpc_method_handler(self._infer)
-            else:
-                handlers[method.path] = grpc.unary_unary_rpc_method_handler(self._unary(method, _HANDLERS[name]))
-        for kind in ("System", "Cuda"):
-            for call, answer in (("Status", _no_regions), ("Unregister", _nothing), ("Register", _register)):
-                path = f"/{INFERENCE}/{kind}SharedMemory{call}"
-                handlers[path] = grpc.unary_unary_rpc_method_handler(answer)
-        return handlers
-
-    def health(self) -> dict[str, Any]:
-        return {
-            f"/{HEALTH}/Check": grpc.unary_unary_rpc_method_handler(self._check),
-            f"/{HEALTH}/Watch": grpc.unary_stream_rpc_method_handler(self._watch),
+        self.heads: dict[bytes, CallHead] = {}
+        self.connections: set[Connection] = set()
+        self.waiting = self._calls = 0
+        self._unary = self._unary_calls()
+        self._streaming: dict[str, Streaming] = {
+            f"/{INFERENCE}/ModelStreamInfer": self._stream,
+            f"/{HEALTH}/Watch": self._watch,
         }
+
+    def _unary_calls(self) -> dict[str, Unary]:
+        calls: dict[str, Unary] = {}
+        for name, method in methods(INFERENCE).items():
+            if name in _HANDLERS:
+                calls[method.path] = partial(self._handled, method.request, _HANDLERS[name])
+        for kind in ("System", "Cuda"):
+            calls[f"/{INFERENCE}/{kind}SharedMemoryStatus"] = _no_regions
+            calls[f"/{INFERENCE}/{kind}SharedMemoryUnregister"] = _nothing
+            calls[f"/{INFERENCE}/{kind}SharedMemoryRegister"] = _register
+        calls[f"/{HEALTH}/Check"] = self._check
+        return calls
+
+    # --- calls
+
+    def head(self, headers: Sequence[Header]) -> tuple[CallHead, bool]:
+        """Headers without the token are refused before their message is read, and are not kept. Probes of health need
+        none."""
+        head = read_head(headers)
+        if self.options.token is not None and head.path not in _OPEN:
+            try:
+                check_token(self.options.token, head.metadata.get("authorization"))
+            except ServingError as error:
+                head = replace(head, error=error)
+        return head, head.error is None and head.http_status == 200
+
+    def open(self, stream: Stream, head: CallHead) -> Receiver:
+        self._calls += 1
+        rest = (stream, head, self._bodies.hold(), self.options.limits, self._ended)
+        if head.path == _INFER and head.error is None and self._calls <= _CALLS * self.options.connections:
+            return UnaryCall(*rest, self._infer)
+        call: Call
+        if head.http_status != 200:
+            call = Call(*rest)
+            call.refuse_http()
+        elif (error := self._problem(head)) is not None:
+            call = Call(*rest)
+            call.refuse(error)
+        elif head.path in self._streaming:
+            call = StreamCall(*rest)
+            call.run(self._streaming[head.path](call))
+        else:
+            call = UnaryCall(*rest, self._begin)
+        return call
+
+    def _ended(self) -> None:
+        self._calls -= 1
+
+    def _problem(self, head: CallHead) -> ServingError | None:
+        if head.error is not None:
+            return head.error
+        if self._calls > _CALLS * self.options.connections:
+            return ServingError(Refusal.OVERLOADED, "The server answers as many calls as it may.")
+        if head.path not in self._unary and head.path not in self._streaming:
+            return ServingError(Refusal.UNSUPPORTED, f"There is no method {head.path[:200]} here.")
+        return None
+
+    def _begin(self, call: UnaryCall, compressed: bool, content: bytes) -> None:
+        call.task = asyncio.get_running_loop().create_task(self._answer_unary(call, compressed, content))
+
+    async def _answer_unary(self, call: UnaryCall, compressed: bool, content: bytes) -> None:
+        try:
+            whole = await call.unpacked(content, call.held) if compressed else content
+            answer = await self._unary[call.head.path](whole)
+        except Exception as error:
+            call.refuse(error)
+        else:
+            call.finish([answer])
 
     # --- inference
 
-    async def _infer(self, content: bytes, context: Context) -> bytes:
-        headers = _headers(context)
+    def _infer(self, call: UnaryCall, compressed: bool, content: bytes) -> None:
+        """Without a task, which would take turns of the event loop, where the request and the data plane allow it."""
+        if compressed or self._submit is None or _is_long(content):
+            call.task = asyncio.get_running_loop().create_task(self._answer_infer(call, compressed, content))
+            return
+        request = decode_request(content, self.options.limits, call.head.caller)
+        call.cancel = self._submit(request, partial(_finish, call))
+
+    async def _answer_infer(self, call: UnaryCall, compressed: bool, content: bytes) -> None:
         try:
-            serialised = encode_response(await self._answer(content, headers, context.time_remaining()))
+            whole = await call.unpacked(content, call.held) if compressed else content
+            response = await self._plane.infer(await self._decoded(whole, call.head.caller))
         except Exception as error:
-            return await _refuse(context, error)
-        if (trace := traceparent(headers)) is not None:
-            context.set_trailing_metadata((("traceparent", trace),))
-        return serialised
+            call.refuse(error)
+        else:
+            _finish(call, response)
 
-    async def _answer(self, content: bytes, headers: Mapping[str, str], remaining: float | None) -> InferResponse:
-        limits = self._options.limits
-        check_body(len(content), limits)
-        with self._bodies.holding() as held:
-            held.add(len(content))
-            known = caller(headers, remaining)
-            if len(content) > _DECODE_IN_THREAD and split(content) is None:  # its values are parsed one by one
-                request = await asyncio.to_thread(decode_request, content, limits, known)
-            else:
-                request = decode_request(content, limits, known)
-            return await self._plane.infer(request)
+    async def _decoded(self, content: bytes, known: Caller) -> InferRequest:
+        limits = self.options.limits
+        if _is_long(content):
+            return await asyncio.to_thread(decode_request, content, limits, known)
+        return decode_request(content, limits, known)
 
-    async def _stream(self, contents: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+    async def _stream(self, call: StreamCall) -> AsyncGenerator[bytes, None]:
         """Answers in the order of the requests, several of which are worked on at a time."""
-        headers = _headers(context)
         pending: deque[asyncio.Task[bytes]] = deque()
-        incoming = aiter(contents)
+        incoming = aiter(call.messages())
         following: asyncio.Task[Any] | None = asyncio.ensure_future(_next(incoming))
         closing = asyncio.ensure_future(self.closing.wait())
         try:
@@ -178,7 +210,7 @@ class _Service:
                     content = reading.result()
                     following = None if content is None else asyncio.ensure_future(_next(incoming))
                     if content is not None:
-                        pending.append(asyncio.ensure_future(self._streamed(content, headers, context)))
+                        pending.append(asyncio.ensure_future(self._streamed(content, call)))
                 elif closing.done() and following is not None:
                     following.cancel()
                     following = None
@@ -188,10 +220,13 @@ class _Service:
             for task in (*pending, closing, *([following] if following else [])):
                 task.cancel()
 
-    async def _streamed(self, content: bytes, headers: Mapping[str, str], context: Context) -> bytes:
+    async def _streamed(self, content: bytes, call: StreamCall) -> bytes:
         """An error ends its request and not the stream."""
         try:
-            response = await self._answer(content, headers, context.time_remaining())
+            with self._bodies.holding() as held:
+                held.add(len(content))
+                request = await self._decoded(content, caller(call.head.metadata, call.time_left()))
+                response = await self._plane.infer(request)
             return encode_streamed(replace(response, parameters={**response.parameters, _FINAL: True}))
         except Exception as error:
             refused = error if isinstance(error, ServingError) else unforeseen(error)
@@ -203,70 +238,73 @@ class _Service:
 
     # --- everything else
 
-    def _unary(self, method: Method, handler: Handler) -> Callable[[bytes, Context], Awaitable[bytes]]:
-        async def answer(content: bytes, context: Context) -> bytes:
-            try:
-                response = await handler(self._plane, self._read(method.request, content))
-                serialised: bytes = response.SerializeToString()
-            except Exception as error:
-                return await _refuse(context, error)
-            return serialised
+    async def _handled(self, kind: Any, handler: Handler, content: bytes) -> bytes:
+        response = await handler(self._plane, self._read(kind, content))
+        serialised: bytes = response.SerializeToString()
+        return serialised
 
-        return answer
-
-    async def _check(self, content: bytes, context: Context) -> bytes:
-        method = methods(HEALTH)["Check"]
-        try:
-            request = self._read(method.request, content)
-        except ServingError as error:
-            return await _refuse(context, error)
+    async def _check(self, content: bytes) -> bytes:
+        request = self._read(methods(HEALTH)["Check"].request, content)
         if request.service not in ("", INFERENCE):
-            await context.abort(grpc.StatusCode.NOT_FOUND, "There is no such service.")
-        return self._health(method)
+            raise ServingError(Refusal.NOT_FOUND, "There is no such service.")
+        return self._health()
 
-    async def _watch(self, _: bytes, context: Context) -> AsyncIterator[bytes]:
-        method = methods(HEALTH)["Watch"]
+    async def _watch(self, _: StreamCall) -> AsyncGenerator[bytes, None]:
         last = b""
-        while not context.cancelled() and not self.closing.is_set():
-            state = self._health(method)
+        while not self.closing.is_set():
+            state = self._health()
             if state != last:
                 yield state
                 last = state
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.closing.wait(), _WATCH_SECONDS)
 
-    def _health(self, method: Method) -> bytes:
-        state: bytes = method.response(status="SERVING" if self._plane.ready() else "NOT_SERVING").SerializeToString()
+    def _health(self) -> bytes:
+        status = "SERVING" if self._plane.ready() else "NOT_SERVING"
+        state: bytes = methods(HEALTH)["Check"].response(status=status).SerializeToString()
         return state
 
     def _read(self, kind: Any, content: bytes) -> Any:
-        check_body(len(content), self._options.limits)
+        check_body(len(content), self.options.limits)
         return parse(kind, content)
+
+
+def _is_long(content: bytes) -> bool:
+    """Whether it has so many values, which are parsed one by one, that other clients would notice."""
+    return len(content) > _DECODE_IN_THREAD and split(content) is None
+
+
+def _finish(call: UnaryCall, result: InferResponse | ServingError) -> None:
+    if isinstance(result, ServingError):
+        call.refuse(result)
+        return
+    try:
+        parts = response_parts(result)
+    except Exception as error:
+        call.refuse(error)
+    else:
+        call.finish(parts, call.head.caller.traceparent)
 
 
 # Shared memory: there is none. Requests and answers stay bytes: an empty message is an empty answer of each kind.
 
 
-async def _no_regions(content: bytes, context: Context) -> bytes:
+async def _no_regions(content: bytes) -> bytes:
     if content:  # the name of a region
-        await _refuse(context, ServingError(Refusal.INVALID, "There is no such region of shared memory here."))
+        raise ServingError(Refusal.INVALID, "There is no such region of shared memory here.")
     return b""
 
 
-async def _nothing(_: bytes, __: Context) -> bytes:
+async def _nothing(_: bytes) -> bytes:
     return b""
 
 
-async def _register(_: bytes, context: Context) -> bytes:
-    return await _refuse(context, no_shared_memory())
+async def _register(_: bytes) -> bytes:
+    raise no_shared_memory()
 
 
 async def _next(contents: AsyncIterator[bytes]) -> bytes | None:
     return await anext(contents, None)
-
-
-def _headers(context: Context) -> dict[str, str]:
-    return {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
 
 
 def _id_of(content: bytes) -> str:
@@ -276,12 +314,6 @@ def _id_of(content: bytes) -> str:
         return str(message("ModelInferRequest").FromString(content).id)[:4096]
     except DecodeError:
         return ""
-
-
-async def _refuse(context: Context, error: Exception) -> bytes:
-    refused = error if isinstance(error, ServingError) else unforeseen(error)
-    await context.abort(getattr(grpc.StatusCode, refused.refusal.grpc), str(refused)[:_LONGEST_ERROR])
-    raise AssertionError("abort raises")
 
 
 # --- one function for each call that is no inference
