@@ -231,8 +231,14 @@ class PlaneMetrics:
         current = core.GaugeMetricFamily(
             "zoolens_current_rung", "Number of the tier that answered last; 0 is the reference.", labels=labels
         )
+        sharing = core.GaugeMetricFamily(
+            "zoolens_sharing_batches",
+            "1 where requests share batches at this load, 0 where they run one by one.",
+            labels=labels,
+        )
         for endpoint in plane.endpoints:
             key = [endpoint.name, endpoint.version]
+            sharing.add_metric(key, int(endpoint.shares_batches))
             counters = endpoint.counters
             outcomes.add_metric([*key, ANSWERED], counters.successes)
             for refusal, count in counters.refusals.items():
@@ -242,7 +248,7 @@ class PlaneMetrics:
             running.add_metric(key, endpoint.running)
             ready.add_metric(key, int(endpoint.ready))
             current.add_metric(key, endpoint.current)
-        yield from (outcomes, nans, queue, running, ready, current)
+        yield from (outcomes, nans, queue, running, ready, current, sharing)
 
     def _of_pool(self, core: Any, plane: Plane) -> Iterator[Any]:
         pool = plane.pool

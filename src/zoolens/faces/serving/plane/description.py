@@ -47,6 +47,8 @@ def _parameters(endpoint: Endpoint) -> dict[str, dict[str, str]]:
     if model is not None:
         texts |= {"zoolens_model": model.reference, "zoolens_runtime": model.runtime}
         texts["zoolens_batching"] = model.verdict.reason
+        if endpoint.sharing is not None and endpoint.sharing.reason:
+            texts["zoolens_batching_now"] = endpoint.sharing.reason
     return {name: {"string_value": text} for name, text in texts.items()}
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from zoolens.base.protocol.errors import ServingError
 from zoolens.faces.serving.plane.batches import first_requests, form_batch, may_grow, time_left
+from zoolens.faces.serving.plane.batching_choice import BatchingChoice
 from zoolens.faces.serving.plane.flights import Flight, Flights
 from zoolens.faces.serving.plane.instance import Instance
 from zoolens.faces.serving.plane.plane_answers import unforeseen
@@ -42,15 +43,18 @@ class Dispatcher:
         settings: EndpointSettings,
         arrivals: ArrivalRate,
         fail: Callable[[Pending, ServingError], None],
+        sharing: BatchingChoice | None,
     ) -> None:
         self.hurry = False  # batches no longer wait for more requests
         self._ladder, self._pool, self._settings = ladder, pool, settings
         self._queue, self._flights, self._arrivals = queue, flights, arrivals
-        self._fail = fail
+        self._fail, self._sharing = fail, sharing
 
     @property
     def _largest(self) -> int:
-        """Rows that one call may have."""
+        """Rows of several requests that one call may have."""
+        if self._sharing is not None and not self._sharing.together:
+            return 1
         return self._settings.max_batch if self._ladder.signature.batched else 1
 
     def start_batches(self, now: float) -> float:

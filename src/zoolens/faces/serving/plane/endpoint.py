@@ -18,6 +18,7 @@ from zoolens.faces.serving.contracts.adapter import Told
 from zoolens.faces.serving.contracts.observer import Observer
 from zoolens.faces.serving.plane.accounting import Accounts
 from zoolens.faces.serving.plane.admission import Admission
+from zoolens.faces.serving.plane.batching_choice import BatchingChoice
 from zoolens.faces.serving.plane.dispatcher import Dispatcher
 from zoolens.faces.serving.plane.flights import Flight, Flights, answer_for_observer
 from zoolens.faces.serving.plane.instance import BatchOutcome
@@ -66,8 +67,11 @@ class Endpoint:
         self._flights = Flights(pool.converters, self._landed)
         self._admission = Admission(self.name, self.queue, self._flights, self.settings)
         self._arrivals = ArrivalRate()
+        # A policy knows itself which of its tiers gain from batches.
+        chooses = not service and self.settings.batching == "auto" and self.settings.max_batch > 1
+        self.sharing = BatchingChoice(partial(_log_sharing, spec.name)) if chooses else None
         self._dispatcher = Dispatcher(
-            self._ladder, pool, self.queue, self._flights, self.settings, self._arrivals, self._fail
+            self._ladder, pool, self.queue, self._flights, self.settings, self._arrivals, self._fail, self.sharing
         )
         self._delay_timer: asyncio.TimerHandle | None = None
         self._drained: asyncio.Event | None = None
@@ -100,6 +104,13 @@ class Endpoint:
     def ready(self) -> bool:
         """Whether requests are answered, if need be after a model that was closed to save memory is opened again."""
         return not self.closed and self._ladder.ready
+
+    @property
+    def shares_batches(self) -> bool:
+        """Whether several requests may run in one call now."""
+        model = self.reference.model
+        able = model is not None and model.verdict.rows > 1
+        return able and (self.sharing is None or self.sharing.together)
 
     @property
     def running(self) -> int:
@@ -319,6 +330,9 @@ class Endpoint:
         # The answers are on their way.
         if not others_wait:
             self._ladder.served(state, flight.rows, outcome.seconds)
+        if self.sharing is not None and model.verdict.rows > 1:
+            seconds = sum(answered_ns - pending.arrived_ns for pending in answered) / 1e9
+            self.sharing.answered(time.monotonic(), len(answered), seconds)
         self._accounts.answered(flight, outcome, answers, answered, answered_ns)
 
     # --- the end
@@ -341,6 +355,10 @@ class Endpoint:
     def _check_drained(self) -> None:
         if self._drained is not None and not self.queue and not self._flights:
             self._drained.set()
+
+
+def _log_sharing(name: str, sentence: str) -> None:
+    log.info("model %s: %s", name, sentence)
 
 
 def _settle(future: asyncio.Future[InferResponse], result: InferResponse | ServingError) -> None:
