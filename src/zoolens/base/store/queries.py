@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
@@ -279,6 +280,15 @@ def load_observations(
         counts[row.run_id, row.stage] += 1
     if run_ids is not None and metrics is None and scope is None:
         _check_counts(connection, run_ids, counts)
+    return by_run
+
+
+def load_dated_observations(
+    connection: Connection, run_ids: Collection[str], metric: str
+) -> dict[str, list[tuple[Observation, datetime]]]:
+    by_run: dict[str, list[tuple[Observation, datetime]]] = {}
+    for row in _observation_rows(connection, run_ids, metrics=[metric]):
+        by_run.setdefault(row.run_id, []).append((_observation(row), row.created))
     return by_run
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
@@ -270,6 +271,12 @@ class Store(BulkStore):
     ) -> dict[str, list[Observation]]:
         """The observations of several runs, or of all, by run. Runs without any are absent."""
         return self.read_at_once(lambda connection: queries.load_observations(connection, run_ids, metrics=metrics))
+
+    def dated_observations(
+        self, run_ids: Collection[str], metric: str
+    ) -> dict[str, list[tuple[Observation, datetime]]]:
+        """The observations of one metric, each with when it was stored, by run. Runs without any are absent."""
+        return self.read_at_once(lambda connection: queries.load_dated_observations(connection, run_ids, metric))
 
     def figures(self, run_ids: Collection[str]) -> list[RunFigures]:
         """The numbers of these runs' observations without details, by run: for who looks at very many runs. Figures

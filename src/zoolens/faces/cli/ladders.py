@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,7 @@ from zoolens.base.present.figures import figure, percent
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_prose, print_table
 from zoolens.faces.serving.services.ladder_verdict import ladder_verdict
-from zoolens.faces.serving.services.ladder_words import left_out
+from zoolens.faces.serving.services.ladder_words import age, ages, left_out
 from zoolens.faces.serving.services.service_ladder import EQUAL
 from zoolens.findings.queries.answers.wording import lower_bound
 from zoolens.inventory.tasks.judgement import FRACTION
@@ -34,6 +35,7 @@ def print_ladder(name: str, built: ServiceLadder) -> None:
         *([Column(f"×{largest}", "number", keep=6)] if largest > 1 else []),
         Column("memory", "number", keep=3),
         Column(built.quality, "number", keep=4),
+        Column("timed", "number", keep=2),
     ]
     print_table(columns, [_row(place, rung, built) for place, rung in enumerate(built.ladder.rungs)])
     for sentence in left_out(built):
@@ -49,7 +51,7 @@ def print_ladder(name: str, built: ServiceLadder) -> None:
         echo_prose(f"Agreement with the reference: {built.agreement_name}.")
     documents = "" if built.answers_classes else ", a JSON document for each input"
     echo_prose(f"Clients send {inputs} and get {outputs}{documents}.")
-    for note in built.notes:
+    for note in (*built.notes, *ages(built, datetime.now(UTC))):
         echo_prose(note)
     for sentence in ladder_verdict(built).sentences:
         echo_prose(sentence)
@@ -68,6 +70,7 @@ def _row(place: int, rung: Rung, built: ServiceLadder) -> list[str]:
         *([figure(rung.profile.of(largest), "s")] if largest > 1 else []),
         figure(float(rung.memory_bytes), "B") if rung.memory_bytes is not None else _UNKNOWN,
         _UNKNOWN if quality is None else percent(quality, 1) if unit == FRACTION else figure(quality, unit),
+        _UNKNOWN if rung.profile.measured is None else age(rung.profile.measured, datetime.now(UTC)),
     ]
 
 

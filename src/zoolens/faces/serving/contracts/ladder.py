@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class LatencyProfile:
     seconds: Mapping[int, float]  # by batch size
     low: Mapping[int, float] = field(default_factory=dict)  # lower confidence bounds, for the sizes that have one
     high: Mapping[int, float] = field(default_factory=dict)
+    measured: datetime | None = field(default=None, compare=False)  # the oldest of them, where that is known
 
     def of(self, batch: int) -> float:
         return _interpolated(self.seconds, batch)
@@ -33,7 +35,7 @@ class LatencyProfile:
         def each(times: Mapping[int, float]) -> dict[int, float]:
             return {size: change(size, value) for size, value in times.items()}
 
-        return LatencyProfile(each(self.seconds), each(self.low), each(self.high))
+        return LatencyProfile(each(self.seconds), each(self.low), each(self.high), self.measured)
 
 
 def _interpolated(seconds: Mapping[int, float], batch: int) -> float:

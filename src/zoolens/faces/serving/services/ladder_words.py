@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from zoolens.base.phrases import first_few
@@ -14,6 +15,7 @@ from zoolens.faces.serving.services.service_ladder import ServiceLadder
 _OUTSIDE: Final = 5  # models that are named although they are not equivalent enough
 _NAMED: Final = 6  # sentences of one event
 _FEW: Final = 3  # models that one of them names
+_OLD: Final = timedelta(days=30)
 
 log = logging.getLogger("zoolens.serving")
 
@@ -50,6 +52,40 @@ def described(built: ServiceLadder) -> str:
     if more:
         told.append(f"{more:,} more reasons: see `zoolens serve --check`.")
     return " ".join(told)
+
+
+def ages(built: ServiceLadder, now: datetime) -> Iterator[str]:
+    """What the ladder rests on that is old, and how to make it new. What other files, another runtime or another
+    machine made old is not here: that is measured again by itself, or its model is no tier."""
+    rungs = built.ladder.rungs
+    timed = [rung.model for rung in rungs if _is_old(rung.profile.measured, now)]
+    answered = [
+        rung.model
+        for rung, candidate in zip(rungs, built.candidates, strict=True)
+        if _is_old(candidate.run.created, now)
+    ]
+    if timed:
+        again = " ".join(dict.fromkeys(model.partition("@")[0] for model in timed))
+        yield (
+            f"Timed more than {_OLD.days} days ago: {_few(timed)}. Files, runtime and machine are the same; if the "
+            f"machine has changed otherwise, time them again: zoolens eval {again} --no-accuracy --fresh."
+        )
+    if answered:
+        yield f"First evaluated more than {_OLD.days} days ago, with the same files: {_few(answered)}."
+
+
+def _is_old(measured: datetime | None, now: datetime) -> bool:
+    return measured is not None and now - measured > _OLD
+
+
+def age(measured: datetime, now: datetime) -> str:
+    """How long ago something was measured: "5 min", "3 h" or "12 days"."""
+    seconds = max(0.0, (now - measured).total_seconds())
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 2 * 86400:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86400:,.0f} days"
 
 
 def _few(models: Sequence[str]) -> str:

@@ -16,7 +16,6 @@ from zoolens.base.plugins import installed_version
 from zoolens.base.store.records import (
     DatasetRecord,
     ModelRecord,
-    Observation,
     RunKind,
     StackRecord,
     Stage,
@@ -59,8 +58,9 @@ def ensure_preparation(
             )
         samples = measure_latency(convert, replace(settings, max_seconds=min(settings.max_seconds, _LONGEST)))
         store.finish_stage(run.id, _STAGE, latency_observations(samples, 1))
-    (found,) = store.observations(run.id, metric=_METRIC, scope=batch_scope(1))
-    return _timing(found)
+    dated = store.dated_observations([run.id], _METRIC)[run.id]
+    [(found, measured)] = [each for each in dated if each[0].scope == batch_scope(1)]
+    return StoredTiming(found.value, found.low, found.high, is_disturbed(found), measured)
 
 
 def with_preparation(profile: LatencyProfile, timing: StoredTiming) -> LatencyProfile:
@@ -72,11 +72,8 @@ def with_preparation(profile: LatencyProfile, timing: StoredTiming) -> LatencyPr
         {size: value + size * each for size, value in seconds.items()},
         {size: value + size * least for size, value in {**seconds, **low}.items()},
         {size: value + size * most for size, value in {**seconds, **high}.items()},
+        min((when for when in (profile.measured, timing.measured) if when is not None), default=None),
     )
-
-
-def _timing(found: Observation) -> StoredTiming:
-    return StoredTiming(found.value, low=found.low, high=found.high, disturbed=is_disturbed(found))
 
 
 def _records(candidate: Candidate, sent: str) -> tuple[ModelRecord, StackRecord]:

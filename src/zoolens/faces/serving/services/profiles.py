@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
@@ -64,6 +65,7 @@ class StoredTiming:
     low: float | None = None  # confidence interval, where it is known
     high: float | None = None
     disturbed: bool = False  # others kept the machine busy
+    measured: datetime | None = None
 
 
 def profile_of(timings: Mapping[int, StoredTiming]) -> LatencyProfile:
@@ -72,6 +74,7 @@ def profile_of(timings: Mapping[int, StoredTiming]) -> LatencyProfile:
         {size: timing.seconds for size, timing in timings.items() if timing.seconds is not None},
         {size: timing.low for size, timing in timings.items() if timing.low is not None},
         {size: timing.high for size, timing in timings.items() if timing.high is not None},
+        min((timing.measured for timing in timings.values() if timing.measured is not None), default=None),
     )
 
 
@@ -81,20 +84,20 @@ def stored_timings(store: Store, job: Job) -> dict[int, StoredTiming]:
     longer, never shorter, and a model that is thought to be slower than it is would never be tried. So a further
     disturbed timing changes nothing, unless it was less disturbed."""
     runs = [run for run in store.runs(model=job.entry.full_ref, trials=True) if is_same(run, job)]
-    by_run = store.observations_by_run([run.id for run in runs], metrics=[_METRIC]) if runs else {}
+    by_run = store.dated_observations([run.id for run in runs], _METRIC) if runs else {}
     timings: dict[int, StoredTiming] = {}
     disturbed: dict[int, list[StoredTiming]] = {}
     for run in runs:  # newest first
-        for observation in by_run.get(run.id, ()):
+        for observation, measured in by_run.get(run.id, ()):
             scope = parse_scope(observation.scope)
             if scope.dimension is not Dimension.BATCH or scope.raw or scope.number is None:
                 continue
             if is_disturbed(observation):
-                disturbed.setdefault(scope.number, []).append(_disturbed_timing(store, run, scope.number, observation))
+                timing = _disturbed_timing(store, run, scope.number, observation)
+                disturbed.setdefault(scope.number, []).append(replace(timing, measured=measured))
             else:
-                timings.setdefault(
-                    scope.number, StoredTiming(observation.value, low=observation.low, high=observation.high)
-                )
+                timing = StoredTiming(observation.value, observation.low, observation.high, measured=measured)
+                timings.setdefault(scope.number, timing)
     for size, attempts in disturbed.items():
         timings.setdefault(size, min(attempts, key=lambda timing: timing.seconds or math.inf))
     return timings

@@ -115,9 +115,11 @@ def ladder_data(built: ServiceLadder) -> Mapping[str, Any]:
                 "seconds": {str(size): seconds for size, seconds in rung.profile.seconds.items()},
                 "memory_bytes": rung.memory_bytes,
                 "outcome": promised_outcome(built.service, rung.equivalence, rung.equivalence_lower).value,
+                "timed_at": None if rung.profile.measured is None else rung.profile.measured.isoformat(),
+                "evaluated_at": candidate.run.created.isoformat(),
                 **rung.figures,
             }
-            for rung in built.ladder.rungs
+            for rung, candidate in zip(built.ladder.rungs, built.candidates, strict=True)
         ],
         "excluded": [other.as_data() for other in built.excluded],
         "notes": list(built.notes),
