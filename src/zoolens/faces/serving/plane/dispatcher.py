@@ -43,17 +43,17 @@ class Dispatcher:
         settings: EndpointSettings,
         arrivals: ArrivalRate,
         fail: Callable[[Pending, ServingError], None],
-        sharing: BatchingChoice | None,
     ) -> None:
         self.hurry = False  # batches no longer wait for more requests
+        self.sharing: BatchingChoice | None = None  # None: requests share batches wherever the model allows it
         self._ladder, self._pool, self._settings = ladder, pool, settings
         self._queue, self._flights, self._arrivals = queue, flights, arrivals
-        self._fail, self._sharing = fail, sharing
+        self._fail = fail
 
     @property
     def _largest(self) -> int:
         """Rows of several requests that one call may have."""
-        if self._sharing is not None and not self._sharing.together:
+        if self.sharing is not None and not self.sharing.together:
             return 1
         return self._settings.max_batch if self._ladder.signature.batched else 1
 

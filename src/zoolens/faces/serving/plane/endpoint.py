@@ -71,8 +71,9 @@ class Endpoint:
         chooses = not service and self.settings.batching == "auto" and self.settings.max_batch > 1
         self.sharing = BatchingChoice(partial(_log_sharing, spec.name)) if chooses else None
         self._dispatcher = Dispatcher(
-            self._ladder, pool, self.queue, self._flights, self.settings, self._arrivals, self._fail, self.sharing
+            self._ladder, pool, self.queue, self._flights, self.settings, self._arrivals, self._fail
         )
+        self._dispatcher.sharing = self.sharing
         self._delay_timer: asyncio.TimerHandle | None = None
         self._drained: asyncio.Event | None = None
 

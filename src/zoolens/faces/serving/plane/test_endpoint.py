@@ -255,3 +255,26 @@ def test_a_client_and_its_inputs_are_let_go_as_soon_as_it_is_answered_or_has_lef
         assert asyncio.run(serve())
     finally:
         gc.enable()
+
+
+def test_requests_run_one_by_one_where_batches_do_not_serve_them(fake_model):
+    async def serve():
+        async with open_plane([fake_model()]) as plane:
+            endpoint = plane.endpoint("tiny")
+            await plane.infer(request())
+            assert endpoint.shares_batches
+            endpoint.sharing.together = False
+            assert not endpoint.shares_batches
+            await asyncio.gather(*(plane.infer(request()) for _ in range(6)))
+            assert plane.statistics()[0].execution_count == 7
+
+    asyncio.run(serve())
+
+
+def test_only_plain_models_that_batch_by_themselves_are_tried_both_ways(fake_model):
+    async def serve():
+        for settings in (EndpointSettings(batching="force"), EndpointSettings(max_batch=1)):
+            async with open_plane([fake_model()], settings) as plane:
+                assert plane.endpoint("tiny").sharing is None
+
+    asyncio.run(serve())

@@ -55,6 +55,11 @@ def test_check_explains_the_ladder(measured_store, store_path, service_file):
     assert "fashion: demo:lenet-wide within 0.8, policy fixed" in shown
     assert "demo:lenet-deep@1.0.0" in shown  # a tier, or why it is none: its speed is that of the machine
     assert "Clients send input FP32[-1,28,28] and get probabilities FP32[-1,10]." in shown
+    assert " min" in shown  # ago its times were measured
+    assert "days ago" not in shown
+    data = json.loads(called(serve, service_file, "--check", "--json", "--store", str(store_path)))
+    reference = data["fashion"]["rungs"][0]
+    assert reference["timed_at"] >= reference["evaluated_at"][:10]
 
 
 def test_check_of_a_broken_file_says_where(tmp_path):
