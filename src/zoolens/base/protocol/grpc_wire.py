@@ -98,7 +98,7 @@ def encode_response(response: InferResponse) -> bytes:
 
 
 def response_parts(response: InferResponse) -> list[Buffer]:
-    """The same in parts that follow each other, among which the tensors are not copied."""
+    """A serialised ModelInferResponse in parts that follow each other; its tensors are not copied."""
     blobs = [to_bytes(tensor) for tensor in response.outputs.values()]
     described = tuple((name, datatype_of(tensor.dtype), tensor.shape) for name, tensor in response.outputs.items())
     parameters = tuple(response.parameters.items())

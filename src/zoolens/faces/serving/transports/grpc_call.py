@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import struct
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -18,11 +16,11 @@ from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.limits import Limits, check_body, invalid
 from zoolens.base.protocol.rest import NOBODY, Caller
 from zoolens.faces.serving.transports.bodies import UNPACK_IN_THREAD, HeldBytes, unpack
+from zoolens.faces.serving.transports.grpc_framing import PREFIX, Messages
 from zoolens.faces.serving.transports.hpack import Header, encode_headers
 from zoolens.faces.serving.transports.http2_stream import Stream
 from zoolens.faces.serving.transports.request_headers import caller, traceparent, unforeseen
 
-_PREFIX: Final = struct.Struct(">BL")  # of a message: whether it is compressed, and its length
 _STATUSES: Final = (
     "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
     "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
@@ -31,6 +29,7 @@ _STATUSES: Final = (
 _LONGEST_ERROR: Final = 1000  # characters: it is a header, and clients limit those
 _PRINTABLE: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _TIMEOUT: Final = re.compile(r"(\d{1,8})([HMSmun])", re.ASCII)
+_CONTENT_TYPE: Final = re.compile(r"application/grpc([+;].*)?")  # not grpc-web, which is framed in another way
 _UNITS: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _ENCODINGS: Final = frozenset({"gzip", "deflate"})
 _OF_TRANSPORT: Final = ("te", "content-type")
@@ -62,7 +61,7 @@ def read_head(headers: Sequence[Header]) -> CallHead:
     path = fields.get(":path", "")
     if fields.get(":method") != "POST":
         return CallHead(path, {}, http_status=405)
-    if not fields.get("content-type", "").startswith("application/grpc"):
+    if not _CONTENT_TYPE.fullmatch(fields.get("content-type", "")):
         return CallHead(path, {}, http_status=415)
     metadata = {name: value for name, value in fields.items() if _is_metadata(name)}
     try:
@@ -86,52 +85,6 @@ def _seconds(timeout: str | None) -> float | None:
     return int(match[1]) * _UNITS[match[2]]
 
 
-class Messages:
-    """Messages as they arrive in pieces. They are taken apart when they are taken, so that nothing but bytes waits."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._chunks: deque[memoryview] = deque()
-        self.buffered = 0
-
-    def add(self, chunk: memoryview) -> None:
-        if chunk:
-            self._chunks.append(chunk)
-            self.buffered += len(chunk)
-
-    def complete(self) -> bool:
-        """Whether there is a message to take. A ServingError where the next one is too large or none of gRPC."""
-        if self.buffered < _PREFIX.size:
-            return False
-        if len(self._chunks[0]) < _PREFIX.size:
-            self._chunks.appendleft(memoryview(self._joined(_PREFIX.size)))
-        compressed, length = _PREFIX.unpack_from(self._chunks[0])
-        if compressed > 1:
-            raise invalid("What was sent is no message of gRPC.")
-        check_body(length, self._limits)
-        return bool(self.buffered >= _PREFIX.size + length)
-
-    def take(self) -> tuple[bool, bytes]:
-        """The next message, which is complete, and whether it is compressed."""
-        compressed, length = _PREFIX.unpack(self._taken(_PREFIX.size))
-        return bool(compressed), self._taken(length)
-
-    def _taken(self, size: int) -> bytes:
-        self.buffered -= size
-        return self._joined(size)
-
-    def _joined(self, size: int) -> bytes:
-        parts = []
-        while size:
-            chunk = self._chunks.popleft()
-            if len(chunk) > size:
-                self._chunks.appendleft(chunk[size:])
-                chunk = chunk[:size]
-            parts.append(chunk)
-            size -= len(chunk)
-        return b"".join(parts)
-
-
 class Call:
     """One call and how it is answered: with messages and a status, or an error. `held` are the bytes that it holds;
     `ended` is called once when the call has."""
@@ -152,7 +105,7 @@ class Call:
     def write(self, parts: Sequence[Buffer]) -> None:
         """Send a message; others may follow."""
         if not self.over:
-            prefix = _PREFIX.pack(0, sum(map(len, parts)))
+            prefix = PREFIX.pack(0, sum(map(len, parts)))
             self.stream.send(None if self._begun else _BEGIN, [prefix, *parts], None)
             self._begun = True
 
@@ -161,7 +114,7 @@ class Call:
         if self.over:
             return
         self._release()
-        sent = () if parts is None else (_PREFIX.pack(0, sum(map(len, parts))), *parts)
+        sent = () if parts is None else (PREFIX.pack(0, sum(map(len, parts))), *parts)
         trailers = _DONE if trace is None else encode_headers([("grpc-status", "0"), ("traceparent", trace)])
         self.stream.send(None if self._begun else _BEGIN, sent, trailers)
 
@@ -249,13 +202,13 @@ class UnaryCall(Call):
             return
         try:
             self.held.add(len(chunk))
-            if ended and self._messages is None and len(chunk) >= _PREFIX.size:
-                compressed, length = _PREFIX.unpack_from(chunk)
+            if ended and self._messages is None and len(chunk) >= PREFIX.size:
+                compressed, length = PREFIX.unpack_from(chunk)
                 # Most messages arrive in one piece.
-                if not compressed and length == len(chunk) - _PREFIX.size:
+                if not compressed and length == len(chunk) - PREFIX.size:
                     check_body(length, self.limits)
                     self.stream.reading_since = None
-                    self._begin(self, False, bytes(chunk[_PREFIX.size :]))
+                    self._begin(self, False, bytes(chunk[PREFIX.size :]))
                     return
             self._collect(chunk, ended)
         except Exception as error:
@@ -340,7 +293,7 @@ class StreamCall(Call):
                 self.task.cancel()
             return
         self._all_here = ended
-        incomplete = self._messages.buffered > 0 and not complete
+        incomplete = self._messages.incomplete and not complete
         if not incomplete:
             self.stream.reading_since = None
         elif self.stream.reading_since is None:
@@ -351,14 +304,13 @@ class StreamCall(Call):
     async def messages(self) -> AsyncIterator[bytes]:
         while True:
             if self._messages.complete():
-                before = self._messages.buffered
                 compressed, content = self._messages.take()
-                self._let_more_come(before - self._messages.buffered)
+                self._let_more_come(PREFIX.size + len(content))
                 yield await self._unpacked(content) if compressed else content
             elif not self._all_here:
                 self._arrived.clear()
                 await self._arrived.wait()
-            elif self._messages.buffered:
+            elif self._messages.incomplete:
                 raise invalid("The call ended before its message was complete.")
             else:
                 return
@@ -376,7 +328,7 @@ class StreamCall(Call):
             return
         self.held.give_back(taken)
         complete = self._messages.complete()
-        if self._messages.buffered and not complete and self.stream.reading_since is None:
+        if self._messages.incomplete and not complete and self.stream.reading_since is None:
             self.stream.reading_since = self._now()
         if self.stream.held_back and self._messages.buffered <= _MOST_BUFFERED:
             self.stream.held_back = False

@@ -23,20 +23,13 @@ from zoolens.faces.serving.transports.http2_frames import (
     ACK,
     CANCEL,
     COMPRESSION_ERROR,
-    CONTINUATION,
-    DATA,
-    END_HEADERS,
-    END_STREAM,
     ENHANCE_YOUR_CALM,
     FIRST_FRAME,
     FIRST_WINDOW,
     FLOW_CONTROL_ERROR,
-    FRAME,
     FRAME_SIZE_ERROR,
     GOAWAY,
-    GREETING,
     HEADER_TABLE_SIZE,
-    HEADERS,
     INITIAL_WINDOW_SIZE,
     MAX_CONCURRENT_STREAMS,
     MAX_FRAME_SIZE,
@@ -44,9 +37,7 @@ from zoolens.faces.serving.transports.http2_frames import (
     MOST_WINDOW,
     NO_ERROR,
     NUMBER,
-    PADDED,
     PING,
-    PRIORITY_BYTES,
     PROTOCOL_ERROR,
     PUSH_PROMISE,
     REFUSED_STREAM,
@@ -55,19 +46,14 @@ from zoolens.faces.serving.transports.http2_frames import (
     SETTINGS,
     STREAM_CLOSED,
     WINDOW_UPDATE,
-    WITH_PRIORITY,
     BrokenRule,
     frame,
-    unpadded,
 )
+from zoolens.faces.serving.transports.http2_reader import MOST_FRAME, MOST_HEADER_BYTES, FrameReader
 from zoolens.faces.serving.transports.http2_stream import STREAM_WINDOW, Receiver, Stream
 
 _CONNECTION_WINDOW: Final = 1 << 30  # what all streams together hold is counted elsewhere
-_MOST_FRAME: Final = 1 << 20
-_MOST_HEADER_BYTES: Final = 1 << 16
 _MOST_HEADERS: Final = 256
-_MOST_CONTINUATIONS: Final = 64
-_MOST_KEPT_FRAME: Final = 1 << 16
 _MOST_SETTINGS: Final = 100  # frames of a connection; each may change the windows of all streams
 _PING_BYTES: Final = 8
 _KEPT: Final = 256
@@ -100,15 +86,13 @@ class Connection(asyncio.Protocol):
         self.window, self.most_frame = FIRST_WINDOW, FIRST_FRAME
         self._first_window = FIRST_WINDOW
         self._transport: asyncio.Transport | None = None
-        self._decoder = HeaderDecoder(_MOST_HEADER_BYTES, _MOST_HEADERS)
+        self._decoder = HeaderDecoder(MOST_HEADER_BYTES, _MOST_HEADERS)
         self.streams: dict[int, Stream] = {}
         self._last = 0  # the highest number of a stream
         self._room = _CONNECTION_WINDOW
-        self._greeted = self._leaving = False
+        self._reader = FrameReader(self)
+        self._leaving = False
         self._settings = 0
-        self._rest = b""  # of a frame that is not complete
-        self._data: tuple[int, int, bool] | None = None  # of a frame of data: its stream, bytes to come, the end
-        self._block: tuple[int, bool, bytearray, int] | None = None  # headers that are continued
         # When the client last had a call, began a frame that is not complete, or took nothing of what was written.
         self._idle_since: float | None = self.now()
         self._partial_since: float | None = self.now()
@@ -132,8 +116,8 @@ class Connection(asyncio.Protocol):
             HEADER_TABLE_SIZE: 0,
             MAX_CONCURRENT_STREAMS: self._options.connections,
             INITIAL_WINDOW_SIZE: STREAM_WINDOW,
-            MAX_FRAME_SIZE: _MOST_FRAME,
-            MAX_HEADER_LIST_SIZE: _MOST_HEADER_BYTES,
+            MAX_FRAME_SIZE: MOST_FRAME,
+            MAX_HEADER_LIST_SIZE: MOST_HEADER_BYTES,
         }
         payload = b"".join(SETTING.pack(*setting) for setting in settings.items())
         more = NUMBER.pack(_CONNECTION_WINDOW - FIRST_WINDOW)
@@ -231,69 +215,17 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        if self._rest:
-            data = self._rest + data
         try:
-            place = self._read(data)
+            completed = self._reader.feed(data)
         except (BrokenRule, HeaderError) as error:
-            self._rest = b""
             self._end(error.code if isinstance(error, BrokenRule) else COMPRESSION_ERROR, str(error))
             return
-        self._rest = data[place:]
-        if place and self._block is None:
+        if completed:
             self._partial_since = None
-        if (self._rest or self._block is not None) and self._partial_since is None:
+        if self._partial_since is None and self._reader.waits:
             self._partial_since = self.now()
 
-    def _read(self, data: bytes) -> int:
-        """Read what is complete, and how much that was."""
-        place, size, view = 0, len(data), memoryview(data)
-        if not self._greeted:
-            place = self._greet(data)
-        while self._greeted:
-            if self._data is not None:
-                number, missing, ends = self._data
-                end = min(place + missing, size)
-                missing -= end - place
-                self._data = (number, missing, ends) if missing else None
-                self._on_data(number, view[place:end], ends and not missing)
-                place = end
-                if missing:
-                    break
-            if size - place < FRAME.size:
-                break
-            high, low, kind, flags, number = FRAME.unpack_from(data, place)
-            length = high << 16 | low
-            number &= MOST_WINDOW
-            self._check_frame(kind, flags, length, number)
-            start = place + FRAME.size
-            if kind == DATA and not flags & PADDED:
-                self._count(number, length)
-                self._data = number, length, bool(flags & END_STREAM)
-                place = start
-            elif size < start + length:
-                break
-            else:
-                place = start + length
-                self._on_frame(kind, flags, number, data[start:place])
-        return place
-
-    def _greet(self, data: bytes) -> int:
-        if not GREETING.startswith(data[: len(GREETING)]):
-            raise BrokenRule(PROTOCOL_ERROR, "this port speaks HTTP/2 only")
-        self._greeted = len(data) >= len(GREETING)
-        return len(GREETING) if self._greeted else 0
-
-    def _check_frame(self, kind: int, flags: int, length: int, number: int) -> None:
-        if length > _MOST_FRAME:
-            raise BrokenRule(FRAME_SIZE_ERROR, "a frame is too long")
-        # These are kept until they are complete, and copied whenever more of them arrives.
-        if length > _MOST_KEPT_FRAME and (kind != DATA or flags & PADDED):
-            raise BrokenRule(ENHANCE_YOUR_CALM, "a frame is too long")
-        if self._block is not None and (kind != CONTINUATION or number != self._block[0]):
-            raise BrokenRule(PROTOCOL_ERROR, "headers are not continued")
-
-    def _count(self, number: int, length: int) -> None:
+    def count(self, number: int, length: int) -> None:
         """Count a frame of data, also one for a stream that is closed, and let the client send more."""
         if number == 0 or number > self._last:
             raise BrokenRule(PROTOCOL_ERROR, "data for a stream that was not opened")
@@ -304,7 +236,7 @@ class Connection(asyncio.Protocol):
             self.write([frame(WINDOW_UPDATE, 0, 0, NUMBER.pack(_CONNECTION_WINDOW - self._room))])
             self._room = _CONNECTION_WINDOW
 
-    def _on_data(self, number: int, chunk: memoryview, ended: bool) -> None:
+    def on_data(self, number: int, chunk: memoryview, ended: bool) -> None:
         stream = self.streams.get(number)
         if stream is None:  # it is closed: what the client had sent before it knew
             return
@@ -316,23 +248,8 @@ class Connection(asyncio.Protocol):
         if stream.receiver is not None:
             stream.receiver.received(chunk, ended)
 
-    def _on_frame(self, kind: int, flags: int, number: int, payload: bytes) -> None:
-        if kind == HEADERS:
-            block = unpadded(flags, payload)
-            if flags & WITH_PRIORITY:
-                if len(block) < PRIORITY_BYTES:
-                    raise BrokenRule(FRAME_SIZE_ERROR, "a priority is cut off")
-                block = block[PRIORITY_BYTES:]
-            self._on_block(number, block, flags, bool(flags & END_STREAM), 0)
-        elif kind == CONTINUATION:
-            if self._block is None:
-                raise BrokenRule(PROTOCOL_ERROR, "there is nothing to continue")
-            _, ends, before, pieces = self._block
-            self._on_block(number, bytes(before + payload), flags, ends, pieces + 1)
-        elif kind == DATA:
-            self._count(number, len(payload))
-            self._on_data(number, memoryview(unpadded(flags, payload)), bool(flags & END_STREAM))
-        elif kind == RST_STREAM:
+    def on_frame(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        if kind == RST_STREAM:
             self._on_reset(number, payload)
         elif kind == WINDOW_UPDATE:
             self._on_window(number, payload)
@@ -346,13 +263,7 @@ class Connection(asyncio.Protocol):
         elif kind == PUSH_PROMISE:
             raise BrokenRule(PROTOCOL_ERROR, "clients promise nothing")
 
-    def _on_block(self, number: int, block: bytes, flags: int, ends: bool, pieces: int) -> None:
-        if not flags & END_HEADERS:
-            if len(block) > _MOST_HEADER_BYTES or pieces >= _MOST_CONTINUATIONS:
-                raise BrokenRule(ENHANCE_YOUR_CALM, "too many headers")
-            self._block = number, ends, bytearray(block), pieces
-            return
-        self._block = None
+    def on_block(self, number: int, block: bytes, ends: bool) -> None:
         stream = self.streams.get(number)
         if stream is None and number > self._last:
             self._open(number, block, ends)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import tracemalloc
 from contextlib import closing
 from urllib.parse import urlsplit
 
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 
 from zoolens.base.protocol.grpc_messages import request_to_protobuf
+from zoolens.base.protocol.limits import Limits
 from zoolens.base.protocol.messages import InferRequest
 from zoolens.base.protocol.protobuf import INFERENCE
+from zoolens.faces.serving.transports.grpc_framing import Messages
 from zoolens.faces.serving.transports.hpack import HeaderDecoder, encode_headers
 from zoolens.faces.serving.transports.http2_frames import (
     ACK,
@@ -221,7 +224,12 @@ def test_calls_that_are_none_get_a_status(connect, path, headers, data, status):
 
 
 def test_what_is_not_grpc_gets_a_status_of_http(connect):
-    for name, value, status in ((":method", "GET", "405"), ("content-type", "text/html", "415")):
+    unlike = (
+        (":method", "GET", "405"),
+        ("content-type", "text/html", "415"),
+        ("content-type", "application/grpc-web", "415"),
+    )
+    for name, value, status in unlike:
         headers = {":method": "POST", ":path": NOTHING, "content-type": "application/grpc", name: value}
         head = frame(HEADERS, END_HEADERS | END_STREAM, 1, encode_headers(headers.items()))
         assert connect(START, head).trailers()[0] == {":status": status}
@@ -324,3 +332,37 @@ def test_connections_have_a_limit(tmp_path, monkeypatch):
             return code, first.trailers()[0]
 
     assert asyncio.run(_serve(tmp_path, monkeypatch, talk, connections=1)) == (ENHANCE_YOUR_CALM, {"grpc-status": "0"})
+
+
+def test_messages_in_small_pieces_take_no_more_memory_than_large_ones():
+    messages = Messages(Limits())
+    arrived = memoryview(bytes([0]) + (100_000).to_bytes(4, "big") + bytes(range(250)) * 400)
+    tracemalloc.start()
+    for place in range(len(arrived)):
+        assert not messages.complete()
+        messages.add(arrived[place : place + 1])
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert messages.complete()
+    assert held < 400_000
+    assert messages.take() == (False, bytes(range(250)) * 400)
+    assert not messages.incomplete
+
+
+def test_a_piece_does_not_keep_what_arrived_with_it():
+    messages = Messages(Limits())
+    tracemalloc.start()
+    messages.add(memoryview(bytes(1_000_000))[:10_000])
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 50_000
+
+
+def test_many_messages_in_one_piece_are_taken_in_their_order():
+    messages = Messages(Limits())
+    contents = [bytes([place % 256]) * (place % 7) for place in range(20_000)]
+    messages.add(memoryview(b"".join(map(message, contents))))
+    taken = []
+    while messages.complete():
+        taken.append(messages.take()[1])
+    assert taken == contents
