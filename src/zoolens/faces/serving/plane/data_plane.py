@@ -128,8 +128,23 @@ class Plane:
         self._wanted.add(service.name)
         if service.feedback is not None:
             self._feedback[service.name] = service.feedback
-        await self.pool.ensure(slots[0])
+        try:
+            await self.pool.ensure(slots[0])
+        except BaseException:
+            self._forget_service(endpoint)
+            raise
         return endpoint
+
+    def _forget_service(self, endpoint: Endpoint) -> None:
+        """As if it had never been added."""
+        name = endpoint.name
+        endpoint.closed = True
+        endpoint.unwatch()
+        self._endpoints.pop(name, None)
+        self._services.discard(name)
+        self._wanted.discard(name)
+        self._feedback.pop(name, None)
+        self.pool.forget_soon([state.slot for state in endpoint.rungs])
 
     def slots(self, service: ServiceSpec) -> list[Slot]:
         """The places of a service's tiers in the pool; also for `Endpoint.replace_ladder`."""

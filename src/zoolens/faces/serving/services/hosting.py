@@ -115,6 +115,9 @@ async def host_services(
         opened = await loop.run_in_executor(thread, open_store, store)
         stack.push_async_callback(in_thread, thread, opened.close)
         builders = ladder_builders(defined, opened, progress, chosen.latency)
+        for builder in builders.values():
+            # A server that is stopped while it builds ladders need not wait for the rest of them.
+            stack.callback(builder.stopped.set)
         ladders, failed = await _built(builders, thread)
         if failed and (strict or not (ladders or plane.endpoints)):
             raise next(iter(failed.values()))
@@ -127,18 +130,28 @@ async def host_services(
         # Whatever the other thread is busy with.
         stack.push_async_callback(asyncio.to_thread, events.close)
         hosted: dict[str, HostedService] = {}
-        for name, builder in builders.items():
-            hosted[name] = HostedService(name, plane, ladders[name], events, seed=chosen.seed)
-            stack.push_async_callback(hosted[name].close)
-            await hosted[name].start()
+        for name, builder in list(builders.items()):
+            service = HostedService(name, plane, ladders[name], events, seed=chosen.seed)
+            stack.push_async_callback(service.close)
+            try:
+                await service.start()
+            except ZoolensError as error:
+                # Its ladder may be known from before, so that nobody has opened its reference until now.
+                failed[name] = error
+                if strict:
+                    raise
+                plane.leave_out(name, str(error))
+                del builders[name]
+                continue
+            hosted[name] = service
             if defined[name].memory_limit_file is not None:
                 in_background(stack, follow_memory_limit(plane, defined[name].memory_limit_file or "", events, name))
             hosted[name].broken = _remover(builder, hosted[name], thread)
+        if failed and not plane.endpoints:
+            raise next(iter(failed.values()))
         if chosen.refresh > 0:
             watch = StoreWatch(opened, await loop.run_in_executor(thread, opened.newest))
             in_background(stack, refresh_ladders(watch, builders, hosted, thread, chosen.refresh))
-        for builder in builders.values():
-            stack.callback(builder.stopped.set)
         yield hosted
 
 

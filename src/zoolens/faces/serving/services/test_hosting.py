@@ -389,3 +389,57 @@ def test_a_service_that_cannot_be_served_does_not_end_the_start_of_another(measu
 
     served, ready, states = asyncio.run(asyncio.wait_for(main(), 60))
     assert (served, ready, states) == (["fashion"], True, {"fashion": "READY", "gone": "UNAVAILABLE"})
+
+
+def test_a_service_whose_reference_cannot_be_opened_leaves_nothing_behind(measured_store, store_path, quick):
+    """Its ladder is known, so that only its start tells."""
+    usual = {"within": 0.999, "where": "name = 'mlp-wide'", "batch": {"size": 4}}
+    services = {name: Service(reference="demo:mlp-wide", **usual) for name in ("first", "second")}
+
+    async def main():
+        how = HostSettings(refresh=0, latency=quick)
+        async with open_plane(memory_limit=1 << 20) as plane:
+            with pytest.raises(ZoolensError, match="of the memory budget"):
+                async with host_services(plane, services, store=store_path, settings=how, strict=False):
+                    raise AssertionError("nothing is served")
+            return plane.endpoints, [(entry.name, entry.state) for entry in plane.repository()]
+
+    endpoints, entries = asyncio.run(asyncio.wait_for(main(), 60))
+    assert endpoints == []
+    assert entries == [("first", "UNAVAILABLE"), ("second", "UNAVAILABLE")]
+
+
+def test_a_server_that_is_stopped_while_it_builds_ladders_does_not_finish_them(
+    measured_store, store_path, quick, monkeypatch
+):
+    usual = {"within": 0.5, "batch": {"size": 4}}
+    services = {f"service{place}": Service(reference="demo:lenet-wide", **usual) for place in range(3)}
+    built = []
+    build = LadderBuilder.build
+
+    def slowly(builder):
+        loop.call_soon_threadsafe(began.set)
+        builder.stopped.wait(20)
+        built.append(builder.stopped.is_set())
+        return build(builder)
+
+    monkeypatch.setattr(LadderBuilder, "build", slowly)
+
+    async def main():
+        nonlocal loop, began
+        loop, began = asyncio.get_running_loop(), asyncio.Event()
+
+        async def serve():
+            how = HostSettings(refresh=0, latency=quick)
+            async with open_plane() as plane, host_services(plane, services, store=store_path, settings=how):
+                raise AssertionError("it is stopped before")
+
+        serving = asyncio.ensure_future(serve())
+        await began.wait()
+        serving.cancel()
+        await asyncio.wait([serving])
+        return serving.cancelled()
+
+    loop = began = None
+    assert asyncio.run(asyncio.wait_for(main(), 15))
+    assert built == [True]
