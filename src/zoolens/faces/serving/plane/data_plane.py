@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
@@ -22,10 +22,9 @@ from zoolens.base.protocol.messages import (
     RepositoryEntry,
     ServerMetadata,
 )
-from zoolens.base.version import __version__
 from zoolens.faces.serving.contracts.ladder import Ladder, LatencyProfile, Rung
 from zoolens.faces.serving.contracts.observer import Observer
-from zoolens.faces.serving.plane.description import model_config, model_metadata
+from zoolens.faces.serving.plane.description import model_config, model_metadata, server_metadata
 from zoolens.faces.serving.plane.endpoint import Endpoint
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
 from zoolens.faces.serving.plane.pool import Slot, WarmPool
@@ -36,17 +35,6 @@ from zoolens.faces.serving.plane.service_spec import Feedback, ServiceSpec
 from zoolens.faces.serving.plane.traces import Traces
 from zoolens.faces.serving.policies.fixed import Fixed
 from zoolens.inventory.catalog.lookup import version_order
-
-EXTENSIONS: Final = (
-    "binary_tensor_data",
-    "classification",
-    "model_configuration",
-    "model_repository",
-    "model_repository(unload_dependents)",
-    "statistics",
-    "trace",
-)
-
 
 log = logging.getLogger("zoolens.serving")
 
@@ -136,9 +124,8 @@ class Plane:
         return endpoint
 
     def _forget_service(self, endpoint: Endpoint) -> None:
-        """As if it had never been added."""
-        name = endpoint.name
-        endpoint.closed = True
+        """Take a service that could not be opened off the plane again."""
+        name, endpoint.closed = endpoint.name, True
         endpoint.unwatch()
         self._endpoints.pop(name, None)
         self._services.discard(name)
@@ -200,7 +187,7 @@ class Plane:
         return self._accepting and self.endpoint(model, version).ready
 
     def metadata(self) -> ServerMetadata:
-        return ServerMetadata("zoolens", __version__, EXTENSIONS)
+        return server_metadata()
 
     def model_metadata(self, model: str, version: str = "") -> ModelMetadata:
         return model_metadata(self.endpoint(model, version), list(self._endpoints[model]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from zoolens.base.protocol.messages import ModelMetadata, TensorMetadata
+from zoolens.base.protocol.messages import ModelMetadata, ServerMetadata, TensorMetadata
+from zoolens.base.version import __version__
 from zoolens.faces.serving.plane.endpoint import Endpoint
 from zoolens.faces.serving.plane.signature import ModelSignature
 
@@ -15,6 +16,19 @@ _PLATFORMS: Final[Mapping[str, str]] = {  # Triton's names, for the formats that
     "tf-savedmodel": "tensorflow_savedmodel",
     "openvino-ir": "openvino",
 }
+_EXTENSIONS: Final = (
+    "binary_tensor_data",
+    "classification",
+    "model_configuration",
+    "model_repository",
+    "model_repository(unload_dependents)",
+    "statistics",
+    "trace",
+)
+
+
+def server_metadata() -> ServerMetadata:
+    return ServerMetadata("zoolens", __version__, _EXTENSIONS)
 
 
 def model_metadata(endpoint: Endpoint, versions: Sequence[str]) -> ModelMetadata:

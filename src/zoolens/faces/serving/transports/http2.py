@@ -144,6 +144,11 @@ class Connection(asyncio.Protocol):
         self._paused_since = None
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
+            self._flush_all()
+
+    @property
+    def paused(self) -> bool:
+        return self._paused_since is not None
 
     def write(self, parts: Sequence[Buffer]) -> None:
         transport = self._transport
@@ -358,7 +363,7 @@ class Connection(asyncio.Protocol):
 
     def _flush_all(self) -> None:
         for stream in list(self.streams.values()):
-            if self.window <= 0:
+            if self.window <= 0 or self.paused:
                 break
             if stream.stalled_since is not None:
                 stream.flush()

@@ -45,10 +45,13 @@ class Receiver(Protocol):
 
 class Carrier(Protocol):
     """The connection of a stream. `window` is what its client takes of data now, `most_frame` what it takes of it in
-    one frame."""
+    one frame; `paused`: the socket has not taken what was written before."""
 
     window: int
     most_frame: int
+
+    @property
+    def paused(self) -> bool: ...
 
     def now(self) -> float: ...
 
@@ -96,7 +99,8 @@ class Stream:
         if head is not None:
             sent.append(frame(HEADERS, END_HEADERS, number, head))
         size = sum(map(len, parts))
-        if size and (self._waiting or size > min(self.window, connection.window, connection.most_frame)):
+        takes = 0 if connection.paused else min(self.window, connection.window, connection.most_frame)
+        if size and (self._waiting or size > takes):
             connection.write(sent)
             if not connection.keep(size):
                 self.reset(ENHANCE_YOUR_CALM)
@@ -122,7 +126,7 @@ class Stream:
         """Send of what waits as much as the client takes."""
         connection, sent = self._connection, list[Buffer]()
         waiting = self._waiting
-        while waiting:
+        while waiting and not connection.paused:
             size = min(self.window, connection.window, connection.most_frame, len(waiting[0]))
             if size <= 0:
                 break

@@ -324,6 +324,45 @@ def test_bytes_of_messages_that_are_not_complete_are_counted(tmp_path, monkeypat
     assert asyncio.run(_serve(tmp_path, monkeypatch, talk, held_bytes=5000))["grpc-status"] == "8"
 
 
+@pytest.mark.slow
+def test_answers_that_nobody_takes_do_not_pile_up(tmp_path, monkeypatch):
+    """A client that opens every window and reads nothing: what the socket does not take is counted, and is too much."""
+    from zoolens.faces.serving.conftest import write_fake
+    from zoolens.faces.serving.options import ServerOptions
+    from zoolens.faces.serving.plane.data_plane import open_plane
+    from zoolens.faces.serving.plane.plane_settings import EndpointSettings
+    from zoolens.faces.serving.server import Server
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    most = SETTING.pack(INITIAL_WINDOW_SIZE, (1 << 31) - 1)
+    requests = [asked("wide", number) for number in range(1, 61, 2)]  # whose answers have 800 kB
+
+    async def main():
+        options = ServerOptions(http_port=None, grpc_port=0, drain_seconds=1, held_bytes=5_000_000)
+        async with (
+            open_plane([write_fake(tmp_path, "wide", classes=100_000)], EndpointSettings(max_batch=2)) as plane,
+            Server(plane, options) as server,
+        ):
+            window = frame(WINDOW_UPDATE, 0, 0, NUMBER.pack(1 << 30))
+            url = server.urls["grpc"]
+            with closing(Client(url, GREETING, frame(SETTINGS, 0, 0, most), window, *requests)) as client:
+                while plane.endpoint("wide").counters.successes < len(requests):
+                    await asyncio.sleep(0.01)
+                service = server._grpc._service
+                waiting = service.waiting
+                [connection] = service.connections
+                buffered = connection._transport.get_write_buffer_size()
+                client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            while service.connections:
+                await asyncio.sleep(0.01)
+            return waiting, buffered, service.waiting
+
+    waiting, buffered, after = asyncio.run(asyncio.wait_for(main(), 30))
+    assert 0 < waiting <= 5_000_000
+    assert buffered < 5_000_000
+    assert after == 0
+
+
 def test_connections_have_a_limit(tmp_path, monkeypatch):
     def talk(url):
         with closing(Client(url, START)) as first, closing(Client(url, START)) as second:
@@ -336,7 +375,7 @@ def test_connections_have_a_limit(tmp_path, monkeypatch):
 
 def test_messages_in_small_pieces_take_no_more_memory_than_large_ones():
     messages = Messages(Limits())
-    arrived = memoryview(bytes([0]) + (100_000).to_bytes(4, "big") + bytes(range(250)) * 400)
+    arrived = memoryview(bytes([0]) + (10_000).to_bytes(4, "big") + bytes(range(250)) * 40)
     tracemalloc.start()
     for place in range(len(arrived)):
         assert not messages.complete()
@@ -344,8 +383,8 @@ def test_messages_in_small_pieces_take_no_more_memory_than_large_ones():
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert messages.complete()
-    assert held < 400_000
-    assert messages.take() == (False, bytes(range(250)) * 400)
+    assert held < 40_000
+    assert messages.take() == (False, bytes(range(250)) * 40)
     assert not messages.incomplete
 
 
