@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -15,14 +16,30 @@ import numpy as np
 import psutil
 import pytest
 
+from zoolens.base.protocol.grpc_messages import request_to_protobuf
 from zoolens.base.protocol.messages import InferRequest, RequestedOutput
+from zoolens.base.protocol.protobuf import INFERENCE
 from zoolens.base.protocol.rest import HEADER_LENGTH, encode_request
 from zoolens.faces.serving.conftest import write_fake
+from zoolens.faces.serving.transports.hpack import encode_headers
+from zoolens.faces.serving.transports.http2_frames import (
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    FRAME,
+    GOAWAY,
+    GREETING,
+    HEADERS,
+    SETTINGS,
+    frame,
+)
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("uvicorn")
 
 FRAMED = 9000
+CALLS = 2000
+START = GREETING + frame(SETTINGS, 0, 0)
 EXAMPLES = 50  # for each operation and mode of generation: 25 operations
 GROWTH = 24 << 20  # bytes: what allocators keep, far below what 10,000 bodies would leave
 X = np.random.default_rng(0).random((2, 4), np.float32)
@@ -30,18 +47,19 @@ X = np.random.default_rng(0).random((2, 4), np.float32)
 
 @pytest.fixture
 def server(tmp_path):
-    """Its process and its URL."""
+    """Its process and its URLs: of REST, and of gRPC."""
     model = write_fake(tmp_path, "tiny")
     process = subprocess.Popen(
-        [sys.executable, "-m", "zoolens", "serve", model, "--http", "0", "--grpc", "off", "--max-request", "1 MB"],
+        [sys.executable, "-m", "zoolens", "serve", model, "--http", "0", "--grpc", "0", "--max-request", "1 MB"],
         env={**os.environ, "ZOOLENS_HOME": str(tmp_path / "home")},
         stdout=subprocess.PIPE,
         stderr=(tmp_path / "log").open("w"),
         text=True,
     )
     try:
-        lines = [process.stdout.readline() for _ in range(2)]
-        yield psutil.Process(process.pid), re.search(r"http://[\d.:]+", lines[1])[0]
+        lines = [process.stdout.readline() for _ in range(3)]
+        urls = re.search(r"http://[\d.:]+", lines[1])[0], re.search(r"grpc://[\d.:]+", lines[2])[0]
+        yield psutil.Process(process.pid), *urls
         assert process.poll() is None, "the server has died"
         assert "Traceback" not in (tmp_path / "log").read_text()
     finally:
@@ -105,7 +123,7 @@ def resources(process):
 
 
 def test_malformed_requests_leave_nothing_behind(server):
-    process, url = server
+    process, url, _ = server
     rng = random.Random(1)
     answers(url, (spoilt(rng) for _ in range(500)))
     generated(url, 5)
@@ -121,6 +139,75 @@ def test_malformed_requests_leave_nothing_behind(server):
     assert after[0] - before[0] < GROWTH
     assert after[1] <= before[1] + 2
     assert answers(url, [("GET", "/v2/health/ready", None, {})]) == {200: 1}
+
+
+def test_malformed_calls_leave_nothing_behind(server):
+    """Frames of HTTP/2 and messages of gRPC that are spoilt, several calls to a connection."""
+    process, url, grpc_url = server
+    rng = random.Random(1)
+    asked = [call(number) for number in (1, 3, 5)]
+    send(grpc_url, (spoilt_frames(rng, asked) for _ in range(300)))
+    before = resources(process)
+    ended = send(grpc_url, (spoilt_frames(rng, asked) for _ in range(CALLS)))
+    after = resources(process)
+    print(f"connections: {dict(ended)}; memory and files: {before} {after}")
+    assert ended["answered"] > CALLS / 20
+    assert ended["ended"] > CALLS / 20
+    assert after[0] - before[0] < GROWTH
+    assert after[1] <= before[1] + 2
+    assert send(grpc_url, [START + b"".join(asked)], patience=10) == {"answered": 1}
+    assert answers(url, [("GET", "/v2/health/ready", None, {})]) == {200: 1}
+
+
+def call(number):
+    """The frames of one call."""
+    content = request_to_protobuf(InferRequest("tiny", {"input": X})).SerializeToString()
+    headers = {":method": "POST", ":path": f"/{INFERENCE}/ModelInfer", "content-type": "application/grpc"}
+    message = b"\0" + len(content).to_bytes(4, "big") + content
+    head = frame(HEADERS, END_HEADERS, number, encode_headers(headers.items()))
+    return head + frame(DATA, END_STREAM, number, message)
+
+
+def spoilt_frames(rng, asked):
+    content = bytearray(START + b"".join(asked[: rng.randint(1, 3)]))
+    for _ in range(rng.randint(1, 4)):
+        place = rng.randrange(len(GREETING) if rng.random() < 0.9 else 0, len(content))
+        change = rng.randrange(4)
+        if change == 0:
+            del content[place : place + rng.randint(1, 30)]
+        elif change == 1:
+            content[place:place] = rng.randbytes(rng.randint(1, 30))
+        elif change == 2:
+            content[place] ^= 1 << rng.randrange(8)
+        else:
+            content[place : place + 9] = FRAME.pack(0, rng.randrange(40), rng.randrange(12), rng.randrange(256), 1)
+    return bytes(content)
+
+
+def send(url, contents, patience=0.05):
+    """What becomes of connections on which this is sent: the server answers, ends it, or waits for more."""
+    address = urlsplit(url)
+    found = Counter()
+    for content in contents:
+        with socket.create_connection((address.hostname, address.port), timeout=patience) as connection:
+            received = b""
+            # It may end the connection before it has read everything, and wait for what does not come.
+            with suppress(OSError):
+                connection.sendall(content)
+                while kinds_of(received).isdisjoint((DATA, GOAWAY)) and (piece := connection.recv(1 << 16)):
+                    received += piece
+        kinds = kinds_of(received)
+        found["answered" if DATA in kinds else "ended" if GOAWAY in kinds else "neither"] += 1
+    return found
+
+
+def kinds_of(received):
+    place, kinds = 0, set()
+    while place + FRAME.size <= len(received):
+        high, low, kind, _, _ = FRAME.unpack_from(received, place)
+        kinds.add(kind)
+        place += FRAME.size + (high << 16 | low)
+    return kinds
 
 
 def generated(url, examples):
