@@ -57,7 +57,8 @@ def test_a_file_of_services_that_is_not_there_is_called_a_file(tmp_path):
     assert "There is no file" in refused(str(tmp_path / "missing.yaml"))
 
 
-@pytest.mark.parametrize("package", ["uvicorn", "starlette", "httptools", "grpc", "google.protobuf"])
+# Python's gRPC package is the clients' alone.
+@pytest.mark.parametrize("package", ["uvicorn", "starlette", "httptools", "google.protobuf"])
 def test_a_missing_package_is_named_before_anything_is_loaded(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     assert f"needs {package}, which is not installed. Run: pip install 'zoolens[serve]'" in refused("absent-model")
