@@ -245,7 +245,7 @@ def _run(lines: Sequence[str], folder: Path, environment: Mapping[str, str], ans
         done = subprocess.run(
             ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
-        said = done.stdout + done.stderr
+        said += done.stdout + done.stderr
         if done.returncode:
             return Taken(problem=f"failed: {line}: {said.strip().splitlines()[-1:]}")
     if answer not in said:

@@ -240,8 +240,8 @@ def _evaluate(models: Sequence[DescribedModel], asked: _Asked) -> list[Outcome]:
 def _with_known_order(
     models: Sequence[DescribedModel], asked: _Asked, outcomes: list[Outcome]
 ) -> tuple[_Asked, list[Outcome]]:
-    """Ask whether the classes are the models' outputs in the order of the alphabet, where an accuracy rests on that.
-    Nothing runs again for it."""
+    """Ask whether the classes are the models' outputs in the order of the alphabet, where an accuracy rests on that,
+    and look at the evaluations again in the order that is then known."""
     from zoolens.faces.cli.init_conclusion import in_this_order, order_guesses
 
     guesses = order_guesses(outcomes)

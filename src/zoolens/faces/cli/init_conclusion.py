@@ -94,7 +94,7 @@ def _accuracies(store: Store, runs: Sequence[Run]) -> dict[str, float]:
     others = [run for run in runs if main_metric(run) != ACCURACY]
     if others:
         names = first_few(list(dict.fromkeys(map(_ref, others))), _NAMED)
-        echo_prose(f"\nNo class is the answer of {names}: `zoolens compare RUN RUN` judges two of them.")
+        echo_prose(f"\nThese answer no classes, and accuracy does not rank them: {names}. `zoolens compare` takes two.")
     found = {run.id: judged_observation(run, store.observations(run.id)) for run in runs if run not in others}
     return {run: one.value for run, one in found.items() if one is not None and one.value is not None}
 

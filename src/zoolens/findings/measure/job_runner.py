@@ -58,6 +58,7 @@ from zoolens.inventory.tasks.task import task_named
 from zoolens.inventory.zoos.zoo import Entry
 
 _log = logging.getLogger("zoolens")
+_MANY = 5_000  # inputs, whose content is read for seconds
 
 
 def carry_out_entries(
@@ -67,6 +68,7 @@ def carry_out_entries(
     check_fastest(plan)
     with closing(open_data(plan.data, plan.limit, plan.seed)) as dataset:
         return_freed_memory()  # Lists of files and annotations are read into many small objects.
+        _know_content(dataset, progress)
         # Entry by entry: two of them may have one name, and one that runs does not excuse the other.
         planned = [plan_jobs([entry], plan.wanted, progress) for entry in entries]
         for jobs, skipped in planned:
@@ -78,6 +80,16 @@ def carry_out_entries(
         for job in (job for jobs, _ in planned for job in jobs):
             chosen = job.options.mode != FASTEST
             yield run(job, plan) if chosen else run_in_fastest_mode(job, plan, store, run)
+
+
+def _know_content(dataset: Dataset, progress: Progress) -> None:
+    """Read many inputs once for their fingerprint: of 100,000 images that takes minutes, which is said."""
+    whole = dataset.parent if isinstance(dataset, Subset) else dataset
+    if len(whole) < _MANY:
+        return
+    progress.begin(whole.name, f"read {len(whole):,} inputs, to know the content", None)
+    dataset.fingerprint()
+    progress.end()
 
 
 def open_data(data: str | None, limit: int | None, seed: int | None) -> Dataset:

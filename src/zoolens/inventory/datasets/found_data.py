@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -28,6 +29,7 @@ from zoolens.inventory.datasets.labelled_files import LABEL_COLUMNS, MAX_FOLDERS
 from zoolens.inventory.datasets.mask_folder import IMAGES, MASKS
 from zoolens.inventory.datasets.opening import kind_by_annotations, open_dataset, parse_spec
 
+_COCO: Final = re.compile(r"instances_\w+\.json")
 _DEPTH: Final = 4  # folders below the one that is searched
 _MOST_TABLES: Final = 20
 _SNIFFED: Final = 1 << 14  # bytes of a table that are looked at to see whether it names pictures
@@ -171,6 +173,10 @@ def _annotated(tree: _Tree) -> Iterator[FoundData]:
         elif {IMAGES, MASKS} <= set(names):
             taken.append(place)
             yield FoundData(f"masks:{as_written(place)}", place, f"it has the folders {IMAGES} and {MASKS}")
+        elif boxes := next((name for name in files if _COCO.fullmatch(name)), None):
+            taken.append(place)
+            reason = f"{as_written(place / boxes)} is called as annotations of COCO are"
+            yield FoundData(f"coco:{as_written(place / boxes)}", place, reason)
 
 
 # --- tables
@@ -230,8 +236,7 @@ def _first_rows(path: Path) -> list[list[str]]:
 def _with_table(table: _Table, tree: _Tree, pictures: Mapping[Path, int], reasons: list[str]) -> Iterator[FoundData]:
     """The pictures that a table labels: once for each folder from which it may name them."""
     first, named = table.picture or "", set()
-    places = list(dict.fromkeys([table.path.parent, tree.root, *pictures]))
-    for place in places:
+    for place in dict.fromkeys([table.path.parent, tree.root, *pictures, *_totals(tree.root, pictures)]):
         # Whole tables are read for those folders only that have the first picture.
         lies = next((path for path in (place / first, place / "images" / first) if is_file(path)), None)
         if lies is None or lies.resolve() in named:
@@ -297,7 +302,12 @@ def _totals(root: Path, pictures: Mapping[Path, int]) -> Counter[Path]:
 
 def _reason(parent: Path, names: Sequence[str], count: int) -> str:
     listed = next((name for name in NAMES if (parent / name).is_file()), None)
-    order = f"in the order of {listed}" if listed else "in the order of the alphabet, which is a guess"
+    if listed:
+        order = f"in the order of {listed}"
+    elif all(name.isdecimal() for name in names):
+        order = "whose names are the numbers of the classes"
+    else:
+        order = "in the order of the alphabet, which is a guess unless the models name them"
     return f"{count:,} pictures in {len(names):,} folders are its classes, {order}: {first_few(names, _NAMED)}"
 
 

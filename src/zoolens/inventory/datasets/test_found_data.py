@@ -32,7 +32,8 @@ def test_folders_of_classes_are_found_below_the_folder_and_their_order_is_said_t
     (found,) = find_data(root).found
     assert found.spec == "photos"
     assert found.reason == (
-        "3 pictures in 2 folders are its classes, in the order of the alphabet, which is a guess: cat, dog"
+        "3 pictures in 2 folders are its classes, in the order of the alphabet, which is a guess unless the models "
+        "name them: cat, dog"
     )
     assert len(open_dataset(found.spec)) == 3
 
@@ -71,6 +72,19 @@ def test_a_table_without_pictures_is_no_table_of_labels(root):
     search = find_data(root)
     assert search.left_out == ()
     assert [(found.spec, found.labelled) for found in search.found] == [("photos", False)]
+
+
+def test_folders_of_numbers_are_no_guess(root):
+    for name in ("0/1.png", "10/2.png"):
+        picture(root / "digits" / name)
+    (found,) = find_data(root).found
+    assert "whose names are the numbers of the classes: 0, 10" in found.reason
+
+
+def test_annotations_beside_the_folder_of_images(root):
+    picture(root / "data" / "val" / "1.jpg")
+    (root / "data" / "instances_val.json").write_text("{}")
+    assert specs(root) == ["coco:data/instances_val.json"]
 
 
 def test_annotations_come_before_folders(root):
@@ -128,6 +142,13 @@ def test_a_table_that_fits_two_folders_is_not_given_to_one_of_them(root):
     ]  # fmt: skip
     with pytest.raises(DatasetError, match="names pictures of 2 folders"):
         labelled_by(root / "labels.csv", root)
+
+
+def test_a_table_may_name_pictures_from_a_folder_between(root):
+    for name in ("cat/1.png", "dog/2.png"):
+        picture(root / "photos" / name)
+    (root / "labels.csv").write_text("file,label\ncat/1.png,1\ndog/2.png,0\n")
+    assert specs(root) == ["imagefolder:photos?labels=../labels.csv"]
 
 
 def test_a_table_above_a_folder_of_images_gives_labels_once(root):
