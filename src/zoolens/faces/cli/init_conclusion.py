@@ -212,27 +212,29 @@ def _print_doubts(doubted: Sequence[Outcome], question: Question, *, none_left: 
     names = first_few(list(dict.fromkeys(map(_name, doubted))), _NAMED)
     begin = "Do not ship yet" if none_left else "These take no part"
     echo_prose(f"\n{begin}: the accuracies of {names} may be wrong, as they rest on guesses or look wrong (see above).")
-    guessed = [outcome for outcome in doubted if set(outcome.guessed) - set(_order_guesses(outcome))]
-    if guessed and not question.checked:
+    fed = any(set(outcome.guessed) - set(_order_guesses(outcome)) for outcome in doubted)
+    order, asked = order_guesses(doubted), ["--doctor"] if fed and not question.checked else []
+    if asked:
         echo_prose("How they should be fed is guessed. Let the doctor try other ways on your pictures:")
-        click.echo(f"  {question.again('--doctor')}")
-    elif guessed:
+        click.echo(f"  {question.again(*asked)}")
+    elif fed:
         echo_prose(
             "The doctor could not settle how they should be fed. Write what you know into their manifests, and remove "
             "from the attribute `guessed` what is no guess any more."
         )
-    if order_guesses(doubted):
-        _print_order_remedy(question)
+    if order:
+        # A doctor who settled nothing may have found that this order is wrong.
+        spec = None if fed and question.checked else in_this_order(question.data)
+        _print_order_remedy(None if spec is None else question.again(*asked, data=spec))
 
 
-def _print_order_remedy(question: Question) -> None:
-    spec = in_this_order(question.data)
-    lines = "a classes.txt beside the pictures, with one class a line in the order of the models' outputs, says it"
-    if spec is None:
-        echo_prose(f"Only the alphabet says which class is which output: {lines}.")
-        return
-    echo_prose(f"Only the alphabet says which class is which output. If that is the order ({lines} otherwise):")
-    click.echo(f"  {question.again(data=spec)}")
+def _print_order_remedy(command: str | None) -> None:
+    """Say how the order of the classes is told. `command`: what says that it is that of the alphabet."""
+    file = "a classes.txt beside the pictures, with one class a line in the order of the models' outputs"
+    echo_prose(f"Only the alphabet says which class is which output; {file}, says it.")
+    if command is not None:
+        echo_prose("If the outputs are in the order of the alphabet, this says so:")
+        click.echo(f"  {command}")
 
 
 def _name(outcome: Outcome) -> str:

@@ -9,12 +9,21 @@ from click.testing import CliRunner
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.bars import Bars
-from zoolens.base.store.records import DatasetRecord
+from zoolens.base.store.records import DatasetRecord, Run
+from zoolens.base.store.store import open_store
 from zoolens.faces.cli import init, init_models
-from zoolens.faces.cli.init_conclusion import choosing_query, in_this_order, least, shipping_sentence
+from zoolens.faces.cli.init_conclusion import (
+    Question,
+    choosing_query,
+    conclude,
+    in_this_order,
+    least,
+    shipping_sentence,
+)
 from zoolens.faces.cli.init_models import described_models
 from zoolens.faces.cli.main import cli
 from zoolens.findings.index.tables.rows import Figure, Row
+from zoolens.findings.measure.plan import Outcome
 from zoolens.findings.queries.answers.matches import Match
 from zoolens.findings.queries.language.parser import parse
 from zoolens.inventory.datasets.found_data import FoundData
@@ -23,6 +32,7 @@ from zoolens.inventory.manifests.files import dump_manifest, read_manifest
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.zoos.demo import MODELS_FOLDER
 from zoolens.inventory.zoos.undescribed import undescribed
+from zoolens.testing.store_records import begin
 
 
 @pytest.fixture
@@ -203,3 +213,36 @@ def test_guesses_are_said_and_forbid_a_conclusion(folder):
     assert "Do not ship yet" in done.stdout
     assert "Ship file" not in done.stdout
     assert read_manifest(folder / "shoes" / "mlp-wide.yaml").attributes["guessed"]
+
+
+def outcome(run: Run, *guessed: str) -> Outcome:
+    return Outcome(f"{run.ref} in onnxruntime", run=run, guessed=guessed)
+
+
+@pytest.mark.parametrize(
+    ("guesses", "checked", "said", "not_said"),
+    [
+        (("RGB order",), False, ["Let the doctor try", "init --doctor"], ["Only the alphabet"]),
+        (("RGB order",), True, ["could not settle"], ["Let the doctor try"]),
+        (("classes by the alphabet",), False, ["classes.txt", "again --data .?classes=cat,dog"], ["doctor"]),
+        # A doctor who settled nothing may have found that the order is wrong.
+        (("RGB order", "classes by the alphabet"), True, ["could not settle", "classes.txt"], ["?classes="]),
+    ],
+)
+def test_what_takes_no_part_has_a_remedy_that_fits(folder, capsys, guesses, checked, said, not_said):
+    for name in ("cat", "dog"):
+        (folder / name).mkdir()
+        (folder / name / "1.png").touch()
+    with open_store() as store:
+        run = begin(store, "file:net@1.0.0")
+        store.set_resolved(run.id, {"origin": {"manifest": {"attributes": {"guessed": ["RGB order"]}}}})
+        run = store.run(run.id)
+
+    def again(*more: str, data: str = "") -> str:
+        return f"zoolens init{' again --data ' + data if data else ''} {' '.join(more)}"
+
+    conclude([outcome(run, *guesses)], Question(None, 1.0, ".", again, checked))
+    text = capsys.readouterr().out
+    assert "Do not ship yet: the accuracies of file:net may be wrong" in text
+    assert all(part in text for part in said)
+    assert not any(part in text for part in not_said)
