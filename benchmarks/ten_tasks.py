@@ -92,7 +92,7 @@ TASKS: Final = (
         "What is in this file?",
         ["zoolens show shoes/lenet-wide.onnx"],
         "28×28",
-        why_not="it lists the files of its own registry",
+        why_not="it knows files that were logged with it",
     ),
     Task(
         "Which name was that? (a model's name on the command line)",
