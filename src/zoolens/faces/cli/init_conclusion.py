@@ -107,7 +107,7 @@ def _answer(store: Store, accuracies: Mapping[str, float], dataset: DatasetRecor
 
     text = choosing_query(dataset.name, dataset.fingerprint, least(accuracies, question.lose, dataset))
     option = "" if question.store is None else f" --store {shlex.quote(question.store)}"
-    click.echo(f'\n$ zoolens query "{text}"{option}')
+    click.echo(f"\n$ zoolens query {_in_shell(text)}{option}")
     index = build_index(store, data=_data_name(dataset.name, dataset.fingerprint))
     answer = query(text, store=index.only(accuracies))
     print_answer(answer)
@@ -134,10 +134,17 @@ def least(accuracies: Mapping[str, float], lose: float, dataset: DatasetRecord) 
 
 def choosing_query(name: str, fingerprint: str, accuracy: str) -> str:
     """The quickest model of those that are accurate enough."""
+    from zoolens.findings.queries.language.tokens import quoted
+
     return (
         f"ON accuracy >= {accuracy}% ORDER BY {_SPEED} SHOW accuracy, {_SPEED}, file_size "
-        f"DATA '{_data_name(name, fingerprint)}'"
+        f"DATA {quoted(_data_name(name, fingerprint))}"
     )
+
+
+def _in_shell(text: str) -> str:
+    """The text as one word of a shell. Single quotes stand in every query, so that double ones read better."""
+    return shlex.quote(text) if set('"$`\\!') & set(text) else f'"{text}"'
 
 
 def _data_name(name: str, fingerprint: str) -> str:

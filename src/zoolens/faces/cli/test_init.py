@@ -112,6 +112,7 @@ def test_the_query_that_chooses_parses_with_any_name_of_data():
     parsed = parse(choosing_query("my photos/test[:20]", "0123456789abcdef", "90.4"))
     assert parsed.data == "my photos/test[:20]#01234567"
     assert {"accuracy", "latency_p50"} <= set(parsed.show)
+    assert parse(choosing_query("Anna's", "0123456789abcdef", "90")).data == "Anna's#01234567"
 
 
 @pytest.mark.parametrize(
