@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -31,6 +32,17 @@ def bars_paused() -> Iterator[None]:
     finally:
         for drawing in paused:
             drawing.start()
+
+
+@contextmanager
+def spinner(title: str, stage: str) -> Iterator[None]:
+    """Show on a terminal that something goes on of which nobody knows how long it takes."""
+    if not sys.stderr.isatty():  # where rich, which takes a tenth of a second to import, would draw nothing
+        yield
+        return
+    with Bars(remaining=False) as bars:
+        bars.begin(title, stage, None)
+        yield
 
 
 class Bars:
@@ -132,7 +144,7 @@ class Bars:
 
     def _amount(self) -> str:
         done, total = ((figure(count, "B") if self._unit == "B" else str(count)) for count in (self._done, self._total))
-        return f"{done}/{total if self._total else '?'}"
+        return f"{done}/{total if self._total else '?'}" if self._total or self._done else ""
 
     def _tell(self, before: int) -> None:
         if not self._lines or self.on_terminal or not self._total:

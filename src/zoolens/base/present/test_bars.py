@@ -1,4 +1,6 @@
-from zoolens.base.present.bars import Bars
+import sys
+
+from zoolens.base.present.bars import Bars, spinner
 
 
 def test_without_a_terminal_progress_is_a_line_at_every_tenth(capsys):
@@ -31,3 +33,14 @@ def test_work_beside_is_drawn_apart_and_says_its_lines_once(capsys):
         other.end()
         assert [task.description for task in bars.drawing.tasks] == ["on ray: evaluating"]
     assert capsys.readouterr().err.splitlines() == ["on ray: evaluating 0 of 2", "Making an environment."]
+
+
+def test_a_spinner_is_for_terminals(capsys, monkeypatch):
+    with spinner("runs", "compare"):
+        print("answer")
+    assert capsys.readouterr() == ("answer\n", "")
+    drawn = []
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(Bars, "begin", lambda _, *stage: drawn.append(stage))
+    with spinner("runs", "compare"):
+        assert drawn == [("runs", "compare", None)]

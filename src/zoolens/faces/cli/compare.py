@@ -55,11 +55,13 @@ def command(
     A and B are models (a path or zoo:name, as they are now): their newest runs on the same dataset are compared, in the
     same runtime where there are such. Or runs: an id, a prefix of one, 'last' (what you evaluated last) or 'last~1'.
     """
+    from zoolens.base.present.bars import spinner
     from zoolens.findings.comparisons.compare import as_data, compare
     from zoolens.findings.comparisons.gate import parse_gate
 
     gates = [parse_gate(text) for text in conditions]
-    report = compare(run_a, run_b, runtimes=runtimes, store=store)
+    with spinner(f"{run_a} and {run_b}", "compare"):
+        report = compare(run_a, run_b, runtimes=runtimes, store=store)
     if as_json:
         echo_json(as_data(report))
     else:

@@ -45,11 +45,13 @@ def command(
 
     The nearest are those that answer most like A on the same dataset, among all that were measured on it.
     """
+    from zoolens.base.present.bars import spinner
     from zoolens.findings.comparisons.disagreements import as_csv, as_data, disagree
 
     if picture is not None and picture.suffix != ".html":
         raise click.UsageError(f"A contact sheet is written as .html, not as {picture.name!r}.")
-    panel = disagree(model, neighbours, data=data, runtime=runtime, limit=limit, store=store)
+    with spinner(model, "compare with all that were measured"):
+        panel = disagree(model, neighbours, data=data, runtime=runtime, limit=limit, store=store)
     if picture is not None:
         from zoolens.findings.comparisons.contact_sheet import html
 

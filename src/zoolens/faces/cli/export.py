@@ -30,6 +30,7 @@ def command(
     format_: str | None, output: Path | None, names: tuple[str, ...], predictions: bool, store: str | None
 ) -> None:
     """Write what was measured as CSV, JSON or Parquet: one row an observation, with what it is about."""
+    from zoolens.base.present.bars import spinner
     from zoolens.base.store.export import FORMATS, export, export_to_stream
     from zoolens.base.store.store import open_store
 
@@ -45,7 +46,8 @@ def command(
         if output is None:
             export_to_stream(opened, sys.stdout, chosen, runs=runs)
             return
-        written = export(opened, output, chosen, runs=runs, kinds=["predictions"] if predictions else [])
+        with spinner(str(output), "write"):
+            written = export(opened, output, chosen, runs=runs, kinds=["predictions"] if predictions else [])
     for path in written:
         click.echo(f"Wrote {path}", err=True)
     if predictions and len(written) == 1:

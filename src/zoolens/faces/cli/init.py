@@ -119,13 +119,12 @@ def _folder(folder: Path) -> Path:
 
 
 def _choose_data(root: Path, data: str | None, labels: str | None) -> FoundData:
-    from zoolens.base.present.bars import Bars
+    from zoolens.base.present.bars import spinner
     from zoolens.inventory.datasets.found_data import find_data, labelled_by, named_by_user
 
     if data is not None and labels is not None:
         raise click.UsageError("--data and --labels name the same thing twice; write --data 'FOLDER?labels=FILE.csv'.")
-    with Bars() as bars:
-        bars.begin(str(root), "look for pictures and labels", None)
+    with spinner(str(root), "look for pictures and labels"):
         if data is not None:
             return named_by_user(data)
         if labels is not None and labels != _NONE:
@@ -142,11 +141,10 @@ def _choose_data(root: Path, data: str | None, labels: str | None) -> FoundData:
 
 
 def _opened(found: FoundData) -> FoundData:
-    from zoolens.base.present.bars import Bars
+    from zoolens.base.present.bars import spinner
     from zoolens.inventory.datasets.found_data import opened_data
 
-    with Bars() as bars:
-        bars.begin(found.spec, "list", None)
+    with spinner(found.spec, "list"):
         return opened_data(found)
 
 

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 @trust_option
 def command(model: str, as_json: bool) -> None:
     """Show everything known about one MODEL (zoo:name, or the path of a manifest or model file)."""
-    entry = find(model)
+    from zoolens.base.present.bars import spinner
+
+    with spinner(model, "open"):
+        entry = find(model)
     if as_json:
         echo_json(_as_data(entry))
         return
