@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Text, cast, delete, func, insert, select
+from sqlalchemy import Connection, Select, Text, bindparam, cast, delete, func, insert, select
 
 from zoolens.base.store.checksums import (
     COLUMN,
@@ -52,12 +53,23 @@ class FigureKind(NamedTuple):
     disturbed: bool
 
 
+@dataclass(frozen=True, eq=False)
+class FigureKinds:
+    """What each figure of a run is. It is compared as an object: runs with the same figures share one, and to compare
+    dozens of texts for each of very many runs would take longer than what is kept under it saves."""
+
+    each: tuple[FigureKind, ...]
+
+    def __iter__(self) -> Iterator[FigureKind]:
+        return iter(self.each)
+
+
 class RunFigures(NamedTuple):
     """The figures of a run in the order in which they were stored: what each is, and its value, low and high, one after
     the other. Runs with the same figures have the same object in `kinds`."""
 
     run: str
-    kinds: tuple[FigureKind, ...]
+    kinds: FigureKinds
     numbers: list[float | None]
 
 
@@ -65,7 +77,7 @@ def load_figures(connection: Connection, runs: Collection[str]) -> Iterator[RunF
     """The figures of those runs that have any. Figures of single classes and raw timings are left out."""
     for some in in_chunks(runs, _AT_ONCE):
         found = set()
-        result = connection.execute(everything(figures).where(figures.c.run_id.in_(some)))
+        result = connection.execute(_of_runs(), {"runs": some})
         for run, text, _ in checked_rows(figures.name, result):
             found.add(run)
             if text == _DAMAGED:
@@ -77,13 +89,19 @@ def load_figures(connection: Connection, runs: Collection[str]) -> Iterator[RunF
             raise DamagedRow(f"the figures of run {run} are missing")
 
 
+@cache
+def _of_runs() -> Select[Any]:
+    """One statement for all chunks, with the ids as one parameter: SQLAlchemy would look at each of them otherwise."""
+    return everything(figures).where(figures.c.run_id.in_(bindparam("runs", type_=Text(), expanding=True)))
+
+
 @lru_cache(_KINDS_KEPT)
-def _kinds(text: str) -> tuple[FigureKind, ...]:
+def _kinds(text: str) -> FigureKinds:
     kinds = []
     for stage, metric, scope, unit, *rest in json.loads(text):
         provenance, disturbed = rest or _PLAIN
         kinds.append(FigureKind(stage, metric, scope, unit, Provenance(provenance), disturbed))
-    return tuple(kinds)
+    return FigureKinds(tuple(kinds))
 
 
 def keep_figures(connection: Connection, runs: Collection[str]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress, Silent
-from zoolens.base.store.figures import FigureKind, RunFigures
+from zoolens.base.store.figures import FigureKinds, RunFigures
 from zoolens.base.store.records import Run, RunKind, is_disturbed
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.base.store.store import Store
@@ -34,7 +34,15 @@ from zoolens.findings.index.sources.row_cache import (
     still_true,
 )
 from zoolens.findings.index.sources.run_table import KnownRuns, RunTable, grouped, run_table
-from zoolens.findings.index.sources.stored_figures import Named, Naming, add_figures, figure_name, merged, own_figures
+from zoolens.findings.index.sources.stored_figures import (
+    Named,
+    Naming,
+    chosen_figures,
+    figure_name,
+    merged,
+    own_figures,
+    with_further,
+)
 from zoolens.findings.index.sources.structures import Structures, architecture_keys, known_structures
 from zoolens.findings.index.tables.row_table import RowTable, stacked_tables, table_of
 from zoolens.findings.index.tables.rows import Figure, Row
@@ -46,7 +54,7 @@ Estimator = Callable[[RowTable], Mapping[str, Mapping[str, Figure]]]
 Facts = Mapping[str, RunFigures]  # by run
 
 _AT_ONCE: Final = 250  # groups of runs
-_KEPT_AFTER: Final = 20  # times as many
+_KEPT_AFTER: Final = 20  # times as many, and half of what is kept: all of it is written again
 # Figures of our reading of a structure, not of the model.
 _OURS = ("export_time", "uncounted_operators", "graph_operators")
 _BOUNDS = ("flops", "activation_bytes", "peak_bytes")  # lower bounds where a structure has operators nobody knows
@@ -145,7 +153,8 @@ def _measured(
     for made in _worked_out(store, structures, missing, chosen, watcher):
         fresh.append(made)
         changed |= bool(len(made))
-        if file is not None and len(fresh) == _KEPT_AFTER:  # who is interrupted goes on from here
+        if file is not None and sum(map(len, fresh)) >= max(_KEPT_AFTER * _AT_ONCE, len(table) // 2):
+            # Who is interrupted goes on from here.
             table, fresh = stacked_tables([table, *fresh]), []
             file.write(KeptRows(known.mark, store.newest(), table))
             changed = False
@@ -240,7 +249,7 @@ def _row(
     manifest = manifest_of(named)
     structure = structures.of(named.ref, manifest, named.model)
     observed = _observed(store, facts, [_looked_up(member, runs) for member in members], answered=answered)
-    figures = merged(observed.items(), _structure_figures(facts, structure), claimed_figures(manifest, ran=True))
+    figures = with_further(observed, _structure_figures(facts, structure), claimed_figures(manifest, ran=True))
     return MadeRow(
         group,
         probe=named.id if answered else None,
@@ -259,22 +268,24 @@ def _looked_up(member: Member, runs: Mapping[str, Run]) -> Member:
     return member._replace(misjudged=stored_translation(runs[member.id]) is not None)
 
 
-def _observed(store: Store, facts: Facts, members: Sequence[Member], *, answered: bool) -> dict[str, Figure]:
+def _observed(store: Store, facts: Facts, members: Sequence[Member], *, answered: bool) -> Mapping[str, Figure]:
     """The figures of a row's runs. If `answered`, those about data count as they are in the first of them."""
-    figures: dict[str, Figure] = {}
-    for place, run in enumerate(members):
-        if run.id not in facts:
-            continue
-        found = facts[run.id]
-        about_data = answered and not place
-        add_figures(figures, found, Naming(run.dataset, about_data, run.trained, run.misjudged))
-        for batch in _lacking_p95(found.kinds):
-            figures = merged(figures.items(), _missing_p95(store, run.id, batch))
-    return figures
+    found = [
+        (facts[run.id], Naming(run.dataset, answered and not place, run.trained, run.misjudged))
+        for place, run in enumerate(members)
+        if run.id in facts
+    ]
+    if not any(_lacking_p95(figures.kinds) for figures, _ in found):
+        return chosen_figures(found)
+    parts: list[Iterable[Named]] = []
+    for figures, naming in found:
+        parts.append(chosen_figures([(figures, naming)]).items())
+        parts += [_missing_p95(store, figures.run, batch) for batch in _lacking_p95(figures.kinds)]
+    return merged(*parts)
 
 
 @lru_cache(4_096)
-def _lacking_p95(kinds: tuple[FigureKind, ...]) -> tuple[int, ...]:
+def _lacking_p95(kinds: FigureKinds) -> tuple[int, ...]:
     """Batch sizes of which there is a median latency, but no latency_p95: they were measured before this metric
     existed."""
     scopes = {kind.scope for kind in kinds if kind.metric == "latency_p95"}

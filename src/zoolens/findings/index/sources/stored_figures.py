@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from zoolens.base.store.figures import FigureKind, RunFigures
+from zoolens.base.store.figures import FigureKind, FigureKinds, RunFigures
 from zoolens.base.store.records import Provenance, Stage
+from zoolens.findings.index.tables.chosen_figures import Choice, ChosenFigures
 from zoolens.findings.index.tables.rows import Figure
 
 ABOUT_DATA: Final = Stage.METRIC.of("")  # stages whose figures hold for the inputs of their run only
@@ -37,10 +39,8 @@ def figure_name(metric: str, scope: str = "") -> str:
     return f"{metric}@{scope}" if scope else metric
 
 
-@lru_cache(4_096)
-def _entries(kinds: tuple[FigureKind, ...], naming: Naming) -> tuple[_Entry, ...]:
-    """Every name under which a figure of a run counts. Very many runs have the same figures."""
-    entries = []
+def _entries(kinds: FigureKinds, naming: Naming) -> Iterator[_Entry]:
+    """Every name under which a figure of a run counts."""
     for number, kind in enumerate(kinds):
         name, about_data = figure_name(kind.metric, kind.scope), kind.stage.startswith(ABOUT_DATA)
         names = []
@@ -52,19 +52,46 @@ def _entries(kinds: tuple[FigureKind, ...], naming: Naming) -> tuple[_Entry, ...
             names.append("top1")
         if about_data and "@" not in name:
             names.append(figure_name(name, naming.dataset))
-        entries += [_Entry(given, 3 * number, kind) for given in names]
-    return tuple(entries)
+        for given in names:
+            yield _Entry(given, 3 * number, kind)
 
 
-def add_figures(chosen: dict[str, Figure], found: RunFigures, naming: Naming) -> None:
-    """Add the figures of a run to those that were chosen before, by the rule of `merged`. No figure is made that does
-    not count: of four runs of a row most do not."""
-    numbers: list[Any] = found.numbers
-    for name, at, (_, _, _, unit, provenance, disturbed) in _entries(found.kinds, naming):
-        known = chosen.get(name)
-        if known is None or _RANK[provenance] < _RANK[known.provenance]:
-            value, low, high = numbers[at : at + 3]
-            chosen[name] = Figure(value, unit, provenance, low, high, None, found.run, disturbed)
+@lru_cache(4_096)
+def _choice(runs: tuple[tuple[FigureKinds, Naming], ...]) -> Choice:
+    """Which figures of a row's runs count, by the rule of `merged`. Very many rows have the same choice."""
+    chosen: dict[str, tuple[int, _Entry]] = {}
+    for number, (kinds, naming) in enumerate(runs):
+        for entry in _entries(kinds, naming):
+            known = chosen.get(entry.name)
+            if known is None or _RANK[entry.kind.provenance] < _RANK[known[1].kind.provenance]:
+                chosen[entry.name] = number, entry
+    kinds_chosen = [entry.kind for _, entry in chosen.values()]
+    return Choice(
+        names=tuple(chosen),
+        runs=tuple(number for number, _ in chosen.values()),
+        places=tuple(entry.at for _, entry in chosen.values()),
+        units=tuple(kind.unit for kind in kinds_chosen),
+        provenances=tuple(kind.provenance for kind in kinds_chosen),
+        disturbed=tuple(kind.disturbed for kind in kinds_chosen),
+    )
+
+
+def chosen_figures(runs: Sequence[tuple[RunFigures, Naming]]) -> ChosenFigures:
+    """The figures of a row from those of its runs."""
+    choice = _choice(tuple((found.kinds, naming) for found, naming in runs))
+    return ChosenFigures(choice, [found.run for found, _ in runs], [found.numbers for found, _ in runs])
+
+
+def with_further(figures: Mapping[str, Figure], *sources: Iterable[Named]) -> Mapping[str, Figure]:
+    """The figures of a row's runs, and what else is known of the row, by the rule of `merged`."""
+    further = merged(*sources)
+    if not further or not isinstance(figures, ChosenFigures):
+        return merged(figures.items(), further.items()) if further else figures
+    choice = figures.choice
+    known = {name: choice.provenances[choice.at[name]] for name in further if name in choice.at}
+    if any(_RANK[further[name].provenance] < _RANK[provenance] for name, provenance in known.items()):
+        return merged(figures.items(), further.items())
+    return replace(figures, further={name: figure for name, figure in further.items() if name not in known})
 
 
 def own_figures(found: RunFigures | None) -> dict[str, Figure]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.store.records import Provenance
 from zoolens.findings.index.tables.array_file import Arrays
+from zoolens.findings.index.tables.chosen_figures import Choice, ChosenFigures
 from zoolens.findings.index.tables.dictionary_column import DictionaryColumn, code_type, stacked_columns
 from zoolens.findings.index.tables.rows import Figure
 
@@ -26,6 +27,8 @@ _MEASURED: Final = _PLACE[Provenance.MEASURED]
 _DISTURBED: Final = 0x80  # a bit beside the place of the provenance
 _PLAIN: Final = 0x7F  # the other bits
 _NUMBERS: Final = ("value", "low", "high", "error")
+# Of an entry that is being made: name, row, unit, source, provenance, and the numbers.
+_TYPES: Final = (*4 * (np.int32,), np.uint8, *len(_NUMBERS) * (np.float64,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,36 +167,106 @@ def figure_table_from(arrays: Arrays, n: int) -> FigureTable:
 
 def figure_table_of(figures: Sequence[Mapping[str, Figure]]) -> FigureTable:
     """A table with one row for each mapping."""
-    names: dict[str, int] = {}
-    units: dict[str, int] = {}
-    sources: dict[str, int] = {}
-    entries = [
-        (names.setdefault(name, len(names)), row, units.setdefault(figure.unit, len(units)),
-         sources.setdefault(figure.source, len(sources)), _placed(figure), figure.value,
-         figure.low, figure.high, figure.error)
-        for row, own in enumerate(figures)
-        for name, figure in own.items()
-    ]  # fmt: skip
-    # Rows are in order already.
-    entries.sort(key=lambda entry: entry[0])
-    name, rows, unit, source, provenance, *numbers = zip(*entries, strict=True) if entries else [()] * 9
-    return FigureTable(
-        len(figures),
-        np.array(rows, np.int32),
-        DictionaryColumn(tuple(names), np.array(name, code_type(len(names)))),
-        DictionaryColumn(tuple(units), np.array(unit, code_type(len(units)))),
-        DictionaryColumn(tuple(sources), np.array(source, code_type(len(sources)))),
-        np.array(provenance, np.uint8),
-        {
-            kind: np.array(column, np.float64)  # None becomes NaN
-            for kind, column in zip(_NUMBERS, numbers, strict=True)
-            if kind == "value" or any(number is not None for number in column)
-        },
-    )
+    entries = _Entries()
+    for row, own in enumerate(figures):
+        if isinstance(own, ChosenFigures):
+            entries.choose(row, own)
+            own = own.further
+        for name, figure in own.items():
+            entries.add(row, name, figure)
+    return entries.table(len(figures))
 
 
-def _placed(figure: Figure) -> int:
-    return _PLACE[figure.provenance] | (_DISTURBED if figure.disturbed else 0)
+class _Entries:
+    """Entries of a table that is being made. Names, units and sources are numbered in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._units: dict[str, int] = {}
+        self._sources: dict[str, int] = {}
+        self._single: list[tuple[Any, ...]] = []
+        self._chosen: dict[Choice, _ChosenRows] = {}
+        self._numbers: list[float | None] = []
+
+    def add(self, row: int, name: str, figure: Figure) -> None:
+        names, units, sources = self._names, self._units, self._sources
+        self._single.append(
+            (names.setdefault(name, len(names)), row, units.setdefault(figure.unit, len(units)),
+             sources.setdefault(figure.source, len(sources)), _flags(figure.provenance, disturbed=figure.disturbed),
+             figure.value, figure.low, figure.high, figure.error)
+        )  # fmt: skip
+
+    def choose(self, row: int, figures: ChosenFigures) -> None:
+        choice, sources, numbers = figures.choice, self._sources, self._numbers
+        rows = self._chosen.get(choice)
+        if rows is None:
+            rows = self._chosen[choice] = self._rows_of(choice)
+        source, start = [0] * len(figures.sources), [0] * len(figures.sources)
+        for run in choice.used:
+            source[run] = sources.setdefault(figures.sources[run], len(sources))
+            start[run] = len(numbers)
+            numbers += figures.numbers[run]
+        rows.rows.append(row)
+        rows.sources.append(source)
+        rows.starts.append(start)
+
+    def _rows_of(self, choice: Choice) -> _ChosenRows:
+        names, units = self._names, self._units
+        flags = map(_flags, choice.provenances, choice.disturbed)
+        return _ChosenRows(
+            choice,
+            np.array([names.setdefault(name, len(names)) for name in choice.names], np.int32),
+            np.array([units.setdefault(unit, len(units)) for unit in choice.units], np.int32),
+            np.array(list(flags), np.uint8),
+        )
+
+    def table(self, n: int) -> FigureTable:
+        numbers = np.array(self._numbers, np.float64)  # None becomes NaN
+        single = list(zip(*self._single, strict=True)) or [()] * len(_TYPES)
+        parts = [[np.array(column, kind) for column, kind in zip(single, _TYPES, strict=True)]]
+        parts += [chosen.columns(numbers) for chosen in self._chosen.values()]
+        name, row, unit, source, flags, *values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = np.lexsort((row, name))
+        return FigureTable(
+            n, row[order], _coded(self._names, name[order]), _coded(self._units, unit[order]),
+            _coded(self._sources, source[order]), flags[order],
+            {
+                kind: column[order]
+                for kind, column in zip(_NUMBERS, values, strict=True)
+                if kind == "value" or not np.isnan(column).all()
+            },
+        )  # fmt: skip
+
+
+@dataclass
+class _ChosenRows:
+    """Rows of one choice. Of each row: the sources of its runs by number, and where the numbers of each run start."""
+
+    choice: Choice
+    names: NDArray[np.int32]
+    units: NDArray[np.int32]
+    flags: NDArray[np.uint8]
+    rows: list[int] = field(default_factory=list)
+    sources: list[list[int]] = field(default_factory=list)
+    starts: list[list[int]] = field(default_factory=list)
+
+    def columns(self, numbers: NDArray[np.float64]) -> list[NDArray[Any]]:
+        """The entries of all rows, in the order in which `_Entries.table` takes them."""
+        count, runs = len(self.rows), self.choice.run_array
+        places = (np.array(self.starts, np.intp)[:, runs] + self.choice.place_array).ravel()
+        return [
+            np.tile(self.names, count), np.repeat(np.array(self.rows, np.int32), len(runs)), np.tile(self.units, count),
+            np.array(self.sources, np.int32)[:, runs].ravel(), np.tile(self.flags, count),
+            numbers[places], numbers[places + 1], numbers[places + 2], np.full(len(places), np.nan),
+        ]  # fmt: skip
+
+
+def _coded(values: Mapping[str, int], codes: NDArray[np.int32]) -> DictionaryColumn:
+    return DictionaryColumn(tuple(values), codes.astype(code_type(len(values))))
+
+
+def _flags(provenance: Provenance, disturbed: bool) -> int:
+    return _PLACE[provenance] | (_DISTURBED if disturbed else 0)
 
 
 def stacked_figure_tables(parts: Sequence[FigureTable]) -> FigureTable:
