@@ -84,7 +84,11 @@ def checked_rows(table: str, result: Any) -> Iterator[Any]:
     figure = itemgetter(*places(FIGURE)) if table == "observations" else None
     added = [(keys.index(name), name, plain) for name, plain in ADDED.get(table, {}).items()]
     for row in result:
-        text = "\x1f".join(map(_text, values(row)))
+        given = values(row)
+        # Most values are plain text, which is taken as it is: whether all of it is, one look at the whole tells.
+        text = "\x1f".join([value if type(value) is str else _text(value) for value in given])
+        if not text.isascii() or "\0" in text:
+            text = "\x1f".join(map(_text, given))
         for place, name, plain in added:
             if row[place] != plain:
                 text += f"\x1f{_text(f'{name}={row[place]}')}"

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
+from operator import attrgetter
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
@@ -71,8 +72,7 @@ def load_runs(
     names = None if isinstance(stages, bool) else stages
     states = _stage_words(connection, [row.id for row in rows], names) if stages else {}
     subjects = _Subjects(connection, rows)
-    found = [subjects.run(row, states.get(row.id, {})) for row in rows]
-    return with_unique_datasets(connection, found)
+    return [subjects.run(row, states.get(row.id, {})) for row in rows]
 
 
 def load_run_ids(connection: Connection, *where: ColumnElement[bool], limit: int | None = None) -> list[str]:
@@ -111,20 +111,6 @@ def of_kinds(*kinds: RunKind) -> ColumnElement[bool]:
         return runs.c.kind.in_(kinds)
     # Most runs are evaluations. Said like this, SQLite does not take the index of kinds for the narrowest one.
     return runs.c.kind.not_in([kind for kind in RunKind if kind not in kinds])
-
-
-def with_unique_datasets(connection: Connection, listed: list[Run]) -> list[Run]:
-    """Returns the runs, with datasets that share their name renamed to name#fingerprint."""
-    shared = shared_names(connection) if listed else []
-    if not shared:
-        return listed
-    renamed = []
-    for run in listed:
-        if run.dataset.name in shared:
-            dataset = replace(run.dataset, name=full_name(run.dataset))
-            run = replace(run, dataset=dataset)
-        renamed.append(run)
-    return renamed
 
 
 def shared_names(connection: Connection) -> list[str]:
@@ -168,26 +154,43 @@ class _Subjects:
     """The models, datasets, stacks and locks of some runs. Many runs share them, so that each is read once."""
 
     def __init__(self, connection: Connection, rows: Sequence[Row[Any]]) -> None:
-        self._models = _by_fingerprint(connection, models, {row.model for row in rows})
-        self._datasets = _by_fingerprint(connection, datasets, {row.dataset for row in rows})
-        self._stacks = _by_fingerprint(connection, stacks, {row.stack for row in rows})
-        self._locks = _by_fingerprint(connection, locks, {row.lock for row in rows})
-
-    def run(self, row: Row[Any], stages: Mapping[str, str]) -> Run:
-        model, dataset = self._models[row.model], self._datasets[row.dataset]
-        stack, lock = self._stacks[row.stack], self._locks[row.lock]
-        return Run(
-            id=row.id,
-            key=RunKey(row.model, row.dataset, row.stack, row.attempt),
-            created=row.created,
-            model=ModelRecord(row.model, model.ref, model.format, JsonText(model.manifest)),
-            dataset=DatasetRecord(row.dataset, dataset.name, dataset.size, JsonText(dataset.details)),
-            stack=StackRecord(row.stack, stack.runtime, JsonText(stack.identity), JsonText(lock.content)),
-            resolved=JsonText(row.resolved),
-            stages=stages,
-            kind=RunKind(row.kind),
-            number=int(row.seq),
+        models_, datasets_, stacks_, locks_ = (
+            _by_fingerprint(connection, table, set(map(attrgetter(name), rows)))
+            for table, name in ((models, "model"), (datasets, "dataset"), (stacks, "stack"), (locks, "lock"))
         )
+        # Many runs share a record, and have the same object.
+        self._models = {
+            key: ModelRecord(key, row.ref, row.format, JsonText(row.manifest)) for key, row in models_.items()
+        }
+        shared = set(shared_names(connection)) if rows else set()
+        self._datasets = {key: _dataset(row, shared) for key, row in datasets_.items()}
+        self._stacks = {
+            (stack, lock): StackRecord(stack, row.runtime, JsonText(row.identity), JsonText(locks_[lock].content))
+            for stack, lock in {(row.stack, row.lock) for row in rows}
+            for row in (stacks_[stack],)
+        }
+
+    def run(self, row: Sequence[Any], stages: Mapping[str, str]) -> Run:
+        # Taken apart at once, in the order of the table's columns: names would be looked up a million times.
+        seq, run_id, model, dataset, stack, attempt, lock, resolved, created, _, kind = row
+        return Run(
+            id=run_id,
+            key=RunKey(model, dataset, stack, attempt),
+            created=created,
+            model=self._models[model],
+            dataset=self._datasets[dataset],
+            stack=self._stacks[stack, lock],
+            resolved=JsonText(resolved),
+            stages=stages,
+            kind=RunKind(kind),
+            number=int(seq),
+        )
+
+
+def _dataset(row: Row[Any], shared: Collection[str]) -> DatasetRecord:
+    """A dataset that shares its name with others is called name#fingerprint."""
+    record = DatasetRecord(row.fingerprint, row.name, row.size, JsonText(row.details))
+    return replace(record, name=full_name(record)) if record.name in shared else record
 
 
 def _by_fingerprint(connection: Connection, table: Table, wanted: Collection[str]) -> dict[str, Row[Any]]:

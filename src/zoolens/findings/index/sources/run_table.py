@@ -103,35 +103,27 @@ def _read(store: Store, path: Path, watcher: Progress) -> KnownRuns:
 
 
 def _table_of(runs: Sequence[Run]) -> RunTable:
-    n = len(runs)
-    texts = {
-        "id": [run.id for run in runs],
-        "model": [run.key.model for run in runs],
-        "dataset": [run.key.dataset for run in runs],
-        "stack": [run.key.stack for run in runs],
-        "task": [task_of(run) if run.kind in ANSWERING_KINDS else "" for run in runs],
-        "ref": [run.ref for run in runs],
-    }
-    return RunTable(
-        **{name: dictionary_column(values, n) for name, values in texts.items()},
-        attempt=np.array([run.key.attempt for run in runs], np.int32),
-        number=np.array([run.number for run in runs], np.int64),
-        inputs=np.array([run.inputs for run in runs], np.int64),
-        answered=np.array([has_answers(run) for run in runs], np.bool_),
-        measured=np.array([run.kind is RunKind.EVALUATION for run in runs], np.bool_),
-        trained=np.array([run.kind is RunKind.TRAINING for run in runs], np.bool_),
-        misjudged=np.array([_misjudged(run) for run in runs], np.bool_),
-        renamable=np.array([_renamable(run) for run in runs], np.bool_),
+    names = (*_TEXTS, *_NUMBERS)
+    columns = (
+        dict(zip(names, zip(*map(_summary, runs), strict=True), strict=True)) if runs else dict.fromkeys(names, ())
     )
+    texts: dict[str, Any] = {name: dictionary_column(columns[name], len(runs)) for name in _TEXTS}
+    numbers: dict[str, Any] = {name: np.array(columns[name], kind) for name, kind in _NUMBERS.items()}
+    return RunTable(**texts, **numbers)
 
 
-def _renamable(run: Run) -> bool:
-    return run.kind in ANSWERING_KINDS and may_be_renamed(run)
-
-
-def _misjudged(run: Run) -> bool:
-    """What lies in a file of its own is looked up when it is asked for: the file may change."""
-    return run.kind in ANSWERING_KINDS and not may_be_renamed(run) and stored_translation(run) is not None
+def _summary(run: Run) -> tuple[Any, ...]:
+    """What the table keeps of a run, in the order of its columns. All of one run at once: its texts are parsed when
+    they are looked at, and only those of the last few runs stay parsed."""
+    key, answering = run.key, run.kind in ANSWERING_KINDS
+    # What lies in a file of its own is looked up when it is asked for: the file may change.
+    renamable = answering and may_be_renamed(run)
+    misjudged = answering and not renamable and stored_translation(run) is not None
+    return (
+        run.id, key.model, key.dataset, key.stack, task_of(run) if answering else "", run.ref,
+        key.attempt, run.number, run.inputs, has_answers(run), run.kind is RunKind.EVALUATION,
+        run.kind is RunKind.TRAINING, misjudged, renamable,
+    )  # fmt: skip
 
 
 def _taken(table: RunTable, rows: NDArray[np.int64]) -> RunTable:

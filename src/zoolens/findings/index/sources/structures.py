@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -132,7 +132,16 @@ def architecture_keys(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _architecture(library: object, name: object, arguments: Any) -> str:
-    return fingerprint({"library": library, "architecture": name, "arguments": dict(arguments or {})})
+    if library is None and name is None and not arguments:  # as in most manifests
+        return _NO_ARCHITECTURE
+    return _fingerprint(library, name, dict(arguments or {}))
+
+
+def _fingerprint(library: object, name: object, arguments: Mapping[str, Any]) -> str:
+    return fingerprint({"library": library, "architecture": name, "arguments": arguments})
+
+
+_NO_ARCHITECTURE: Final = _fingerprint(None, None, {})
 
 
 def _same_files(structure: Run, manifest: Mapping[str, Any], measured: ModelRecord | None) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,24 +65,33 @@ class DictionaryColumn:
 
 
 def dictionary_column(values: Iterable[Attribute | None], n: int) -> DictionaryColumn:
-    places = _Places()
-    codes = np.fromiter((-1 if value is None else places.of(value) for value in values), np.int32, count=n)
-    return DictionaryColumn(places.values, codes.astype(code_type(len(places.values))))
+    keys = _keys(list(values))
+    numbers = _numbers(keys)
+    different = _values(numbers)
+    codes = np.fromiter(map(numbers.__getitem__, keys), code_type(len(different)), count=n)
+    return DictionaryColumn(different, codes)
 
 
-class _Places:
-    """Numbers of values. Text is told apart by itself, the rest by its type as well: True == 1 == 1.0."""
+# What tells values apart. Text by itself, the rest with its type: True == 1 == 1.0.
+_Key = str | tuple[type, Attribute] | None
 
-    def __init__(self) -> None:
-        self.values: list[Attribute] = []
-        self._numbers: dict[object, int] = {}
 
-    def of(self, value: Attribute) -> int:
-        key = value if isinstance(value, str) else (type(value), value)
-        number = self._numbers.setdefault(key, len(self.values))
-        if number == len(self.values):
-            self.values.append(value)
-        return number
+def _keys(values: Sequence[Attribute | None]) -> Sequence[_Key]:
+    """The key of each value. Nearly every column has text alone, and is not looked at value by value."""
+    if set(map(type, values)) <= {str, type(None)}:
+        return cast("Sequence[_Key]", values)
+    return [value if value is None or isinstance(value, str) else (type(value), value) for value in values]
+
+
+def _numbers(keys: Iterable[_Key]) -> dict[_Key, int]:
+    """The number of each key, in the order in which they come; −1 for None."""
+    different = dict.fromkeys(keys)
+    different.pop(None, None)
+    return {**dict(zip(different, range(len(different)), strict=True)), None: -1}
+
+
+def _values(numbers: Iterable[_Key]) -> tuple[Attribute, ...]:
+    return tuple(key[1] if isinstance(key, tuple) else key for key in numbers if key is not None)
 
 
 def code_type(values: int) -> type[np.signedinteger[Any]]:
@@ -94,8 +104,11 @@ def empty_column(n: int) -> DictionaryColumn:
 
 def stacked_columns(columns: Sequence[DictionaryColumn]) -> DictionaryColumn:
     """Stack columns: the rows of each column follow those of the column before."""
-    places = _Places()
-    numbers = [[*(places.of(value) for value in column.values), -1] for column in columns]
-    kind = code_type(len(places.values))
-    codes = [np.array(mapping, kind)[column.codes] for mapping, column in zip(numbers, columns, strict=True)]
-    return DictionaryColumn(places.values, np.concatenate(codes) if codes else np.zeros(0, kind))
+    keys = [_keys(column.values) for column in columns]
+    numbers = _numbers(chain.from_iterable(keys))
+    kind = code_type(len(numbers) - 1)
+    codes = [
+        np.array([*map(numbers.__getitem__, own), -1], kind)[column.codes]
+        for own, column in zip(keys, columns, strict=True)
+    ]
+    return DictionaryColumn(_values(numbers), np.concatenate(codes) if codes else np.zeros(0, kind))
