@@ -56,6 +56,25 @@ def decode_request(content: bytes, limits: Limits = DEFAULT, caller: Caller = NO
 def split(content: bytes) -> tuple[bytes, list[memoryview]] | None:
     """What stands before the raw contents of a ModelInferRequest, and these; None where it has none, or something else
     stands behind them. All fields that the message has carry their length, and its names have one byte."""
+    size = len(content)
+    before = _beginnings.get(size)
+    if before is not None and content.startswith(before):
+        # What a message of this length began with: one tensor behind it is the rest.
+        length, place = _length(content, len(before) + 1)
+        if content[len(before)] == _RAW_INPUT and 0 <= length == size - place:
+            return before, [memoryview(content)[place:]]
+    parts = _split(content)
+    if parts is not None and len(parts[1]) == 1 and len(parts[0]) <= _KEPT_BYTES:
+        if len(_beginnings) >= _KEPT:
+            _beginnings.clear()
+        _beginnings[size] = parts[0]
+    return parts
+
+
+_beginnings: dict[int, bytes] = {}  # of messages with one tensor, by the length of the whole
+
+
+def _split(content: bytes) -> tuple[bytes, list[memoryview]] | None:
     view, size, place = memoryview(content), len(content), 0
     beginning, raw = size, list[memoryview]()
     while place < size:

@@ -63,6 +63,21 @@ def test_raw_contents_that_do_not_come_last_are_read():
     same_request(decode_request(content), InferRequest("m", {"x": X}, id="7"))
 
 
+def test_messages_of_one_length_are_each_read_by_what_they_say():
+    """What a message began with is remembered by its length."""
+    for name in ("x", "y", "x"):
+        for model in ("m", "n"):
+            content = request_to_protobuf(InferRequest(model, {name: X})).SerializeToString()
+            for spoilt in (content, content[:-1], content[:-1] + b"?", content):
+                try:
+                    expected = by_protobuf(spoilt)
+                except (ServingError, DecodeError):
+                    with pytest.raises(ServingError):
+                        decode_request(spoilt)
+                else:
+                    same_request(decode_request(spoilt), expected)
+
+
 def test_raw_contents_are_used_where_they_lie():
     content = request_to_protobuf(InferRequest("m", {"x": X})).SerializeToString()
     first, second = decode_request(content), decode_request(content)
