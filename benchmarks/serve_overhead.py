@@ -8,9 +8,10 @@ is called for `--settle` seconds that do not count. Without that a turn would al
 in this process keeps all cores busy, and the first requests after it take some 0.1 ms longer than all others, probably
 because client, server and worker are put on one core until the machine has calmed down. In "REST" and "gRPC"
 requests are bytes before they are sent and answers stay bytes, because what a client computes is not the server's;
-REST is then asked over a plain socket, gRPC by Python's own client. "REST, arrays" is what a program sees that has
-numpy arrays before and after, over `http.client` of the standard library. "bare gRPC" is a server of Python's gRPC
-package that throws the request away and answers at once: what that package takes itself, on both sides.
+REST is then asked over a plain socket, gRPC by Python's own client; "gRPC, socket" is the same call over a plain one.
+"REST, arrays" is what a program sees that has numpy arrays before and after, over `http.client` of the standard
+library. "bare gRPC" is a server of Python's gRPC package that throws the request away and answers at once: what that
+package takes itself, on both sides.
 
 Payloads: a small network with inputs of 3 kB, and models that answer at once with inputs of 600 kB and 6 MB.
 """
@@ -28,6 +29,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain, count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,19 @@ from zoolens.base.protocol.grpc_client import OPTIONS
 from zoolens.base.protocol.messages import InferRequest
 from zoolens.base.protocol.protobuf import INFERENCE, methods
 from zoolens.faces.load.http_transport import HttpTransport
+from zoolens.faces.serving.transports.hpack import encode_headers
+from zoolens.faces.serving.transports.http2_frames import (
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    FIRST_FRAME,
+    GREETING,
+    HEADERS,
+    NUMBER,
+    SETTINGS,
+    WINDOW_UPDATE,
+    frame,
+)
 
 GOAL = 0.5e-3  # seconds that REST adds at the 90th percentile, of the small network
 GRPC_GOAL = 1.3  # times a bare echo, that a call of the small network takes over gRPC, at p50 and p90
@@ -130,6 +145,36 @@ def over_grpc(target: str, request: InferRequest) -> Call:
     ask = channel.unary_unary(methods(INFERENCE)["ModelInfer"].path)
     content = request_to_protobuf(request).SerializeToString()
     return lambda: ask(content)
+
+
+def over_http2(target: str, request: InferRequest) -> Call:
+    """The same call over a plain socket: what of it is the server's, and not that of Python's gRPC client."""
+    from zoolens.base.protocol.grpc_messages import request_to_protobuf
+
+    host, _, port = target.rpartition(":")
+    connection = socket.create_connection((host, int(port)))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    message = request_to_protobuf(request).SerializeToString()
+    headers = {":method": "POST", ":path": methods(INFERENCE)["ModelInfer"].path, "content-type": "application/grpc"}
+    block = encode_headers(headers.items())
+    content = b"\0" + len(message).to_bytes(4, "big") + message
+    pieces = [content[start : start + FIRST_FRAME] for start in range(0, len(content), FIRST_FRAME)]
+    window = frame(WINDOW_UPDATE, 0, 0, NUMBER.pack(1 << 30))
+    # The first block says that its sender keeps no table of headers, as Python's client does once it is told so.
+    connection.sendall(GREETING + frame(SETTINGS, 0, 0) + window)
+    numbers, blocks = count(1, 2), chain([b"\x20" + block], repeat(block))
+
+    def call() -> None:
+        number = next(numbers)
+        sent = [frame(HEADERS, END_HEADERS, number, next(blocks))]
+        sent += [frame(DATA, 0, number, piece) for piece in pieces[:-1]]
+        connection.sendall(b"".join((*sent, frame(DATA, END_STREAM, number, pieces[-1]))))
+        received = b""
+        while b"grpc-status" not in received:
+            received += connection.recv(1 << 16)
+        assert received.endswith(b"\x0bgrpc-status\x010"), received
+
+    return call
 
 
 @contextmanager
@@ -244,6 +289,7 @@ def one_payload(
             "REST": over_rest(urls["http"], request),
             "REST, arrays": with_arrays(urls["http"], request),
             "gRPC": over_grpc(target, request),
+            "gRPC, socket": over_http2(target, request),
             "bare gRPC": over_grpc(bare, request),
         }
         return compare(ways, options.rounds, calls, options.settle)
