@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -100,14 +101,20 @@ class Constant:
 
 def computed(values: Array, key: str) -> Constant:
     """A constant whose values are at hand."""
-    return Constant(tuple(values.shape), str(values.dtype), key, lambda: values, learned=False)
+    return Constant(tuple(values.shape), _name(values.dtype), key, lambda: values, learned=False)
+
+
+@cache
+def _name(dtype: np.dtype[Any]) -> str:
+    """numpy takes longer to say it than the rest of a constant takes."""
+    return str(dtype)
 
 
 def repeated(value: Array, shape: Sequence[int], key: str) -> Constant:
     """One number in every place, whatever the shape: nothing is allocated."""
     wanted = tuple(int(extent) for extent in shape)
     check_shape(wanted, key, "The graph")
-    return Constant(wanted, str(value.dtype), key, lambda: np.broadcast_to(value, wanted), learned=False)
+    return Constant(wanted, _name(value.dtype), key, lambda: np.broadcast_to(value, wanted), learned=False)
 
 
 Tensor = str | Constant  # the name of a node, or a constant

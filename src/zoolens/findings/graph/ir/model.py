@@ -7,6 +7,7 @@ by itself (a class token) is a node of op `parameter`. `vocabulary` says what ev
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -112,6 +113,17 @@ class Graph(Result):
                 by_value[name].append(node)
         return {name: tuple(users) for name, users in by_value.items()}
 
+    @cached_property
+    def ops(self) -> frozenset[str]:
+        return frozenset(node.op for node in self.nodes)
+
+    @cached_property
+    def uses(self) -> Mapping[str, int]:
+        """How often each value is used, by nodes or as an output of the graph."""
+        counted = Counter(name for node in self.nodes for name in node.inputs)
+        counted.update(self.outputs)
+        return counted
+
     @property
     def inputs(self) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes if node.op == "input")
@@ -162,16 +174,17 @@ def checked(graph: Graph) -> Graph:
         raise ModelError(f"{graph.name} has {len(graph.nodes):,} nodes; more than {MAX_NODES:,} are not read.")
     made: set[str] = set()
     for node in graph.nodes:
-        missing = next((name for name in node.inputs if name not in made), None)
-        if missing is not None:
+        if not made.issuperset(node.inputs):
+            missing = next(name for name in node.inputs if name not in made)
             raise ModelError(
                 f"The graph of {graph.name} is damaged: {node.name[:60]!r} uses {missing[:60]!r} before it is made."
             )
         if node.name in made:
             raise ModelError(f"The graph of {graph.name} is damaged: two nodes are called {node.name[:60]!r}.")
         made.add(node.name)
-        for shape in (node.shape, *(tensor.shape for tensor in node.parameters)):
-            check_shape(shape, node.name, graph.name)
+        check_shape(node.shape, node.name, graph.name)
+        for tensor in node.parameters:
+            check_shape(tensor.shape, node.name, graph.name)
     if not graph.outputs:
         raise ModelError(f"The graph of {graph.name} is damaged: it has no outputs.")
     lost = next((name for name in graph.outputs if name not in made), None)
@@ -182,7 +195,7 @@ def checked(graph: Graph) -> Graph:
 
 def check_shape(shape: Shape, node: str, graph: str) -> None:
     """Refuse what no real layer has before anyone allocates or multiplies it."""
-    if any(extent < 0 for extent in shape) or prod(shape) > MAX_ELEMENTS:
+    if (shape and min(shape) < 0) or prod(shape) > MAX_ELEMENTS:
         text = "×".join(f"{extent:,}" for extent in shape[:8])
         raise ModelError(f"{graph}: the tensor {node[:60]!r} would have the shape {text}; no real layer has.")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from typing import Any, Final
@@ -18,6 +19,7 @@ from zoolens.findings.graph.passes.editor import Editor
 Atoms = tuple[int, ...]
 STEPS: Final = ("reshape", "transpose")
 _LONGEST: Final = 16  # steps of one chain that are followed
+_KEPT: Final = 1_024  # arrangements: networks repeat their blocks, and passes look at each again
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ def turned(before: Arrangement, perm: Sequence[int]) -> Arrangement:
     return replace(before, target=tuple(before.target[axis] for axis in perm), shape=shape)
 
 
+@lru_cache(maxsize=_KEPT)
 def reshaped(before: Arrangement, shape: Shape) -> Arrangement | None:
     """Returns the axes after a reshape, None where the new axes cut through an extent in a way that no factor of it
     explains (6 as 4 and 9 as …)."""
@@ -164,6 +167,7 @@ def _followed(shape: Shape, path: Iterable[Node]) -> Arrangement | None:
     return arrangement
 
 
+@lru_cache(maxsize=_KEPT)
 def steps(arrangement: Arrangement) -> tuple[ArrangementStep, ...]:
     """The normal form: split and join axes, turn them, split and join again; what is not needed is left out.
 

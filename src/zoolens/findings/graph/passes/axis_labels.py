@@ -29,12 +29,21 @@ KEEPING: Final = (
 )
 
 Labels = dict[str, str]
+_KEPT: Final = "_labels"  # where a graph keeps its own, as it does its cached properties
 
 
 def labels(graph: Graph) -> Labels:
     """The axes of every value for which they are known, in its own order: {"conv1": "NHWC"}."""
+    known: Labels | None = vars(graph).get(_KEPT)
+    if known is None:  # two passes and whoever looks on ask for those of one graph
+        known = vars(graph)[_KEPT] = _found(graph)
+    return dict(known)
+
+
+def _found(graph: Graph) -> Labels:
     known_axes: Labels = {}
     waiting: deque[str] = deque()
+    settled: set[str] = set()  # nodes that keep axes and have told them: they have nothing to add
 
     def learn(name: str, axes: str) -> None:
         if name not in known_axes and len(axes) == len(graph.by_name[name].shape) and set(axes) <= set(CANONICAL):
@@ -50,8 +59,13 @@ def labels(graph: Graph) -> Labels:
     while waiting:
         name = waiting.popleft()
         for node in (graph.by_name[name], *graph.consumers[name]):
-            for other, axes in _spread(node, graph, known_axes):
+            if node.name in settled:
+                continue
+            spread = list(_spread(node, graph, known_axes))
+            for other, axes in spread:
                 learn(other, axes)
+            if spread and node.op in KEEPING:
+                settled.add(node.name)
     return known_axes
 
 

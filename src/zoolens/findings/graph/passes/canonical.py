@@ -93,11 +93,16 @@ def steps(graph: Graph) -> Iterator[tuple[str, Graph]]:
     for step in LAYOUT:
         graph = _applied(step, graph)
         yield step.name, graph
+    done: dict[str, Graph] = {}  # what each pass left as it was: it would again
     for _ in range(_ROUNDS):
         before = graph
         for step in REWRITES:
+            if done.get(step.name) is graph:
+                continue
             after = _applied(step, graph)
-            if after is not graph:
+            if after is graph:
+                done[step.name] = graph
+            else:
                 yield step.name, after
             graph = after
         if graph == before:

@@ -7,7 +7,6 @@ and products keep their number: they are what a network's cost is counted from.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Final
 
 from zoolens.findings.graph.ir.model import Graph, Node
@@ -21,8 +20,7 @@ def share_values(graph: Graph) -> Graph:
     editor = Editor(graph)
     known: dict[Hashable, str] = {}
     for node in graph.nodes:
-        inputs = tuple(map(editor.current, node.inputs))
-        here = node if inputs == node.inputs else replace(node, inputs=inputs)
+        here = editor.renewed(node)
         first = known.setdefault(_value(here), here.name) if _is_free(here) else here.name
         editor.accept(here, here if first == here.name else first)
     return editor.finished()

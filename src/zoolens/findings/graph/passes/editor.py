@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
+from itertools import islice
 from operator import is_
 
 from zoolens.findings.graph.ir.builder import free_key
@@ -23,15 +25,33 @@ class Editor:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes: dict[str, Node] = {}
-        self.position: dict[str, int] = {}  # later values have larger ones
-        self.taken = {node.name for node in graph.nodes}
         self.weights: dict[str, Array] = {}
         self._replaced: dict[str, str] = {}
-        self._uses = Counter(name for node in graph.nodes for name in node.inputs)
-        self._uses.update(graph.outputs)
+        self._uses = Counter(graph.uses)
+        self._order: dict[str, int] = {}
+
+    @cached_property
+    def taken(self) -> set[str]:
+        """Names that no further node may have."""
+        return {node.name for node in self.graph.nodes}
+
+    @property
+    def position(self) -> Mapping[str, int]:
+        """The place of each value that stands so far; later values have larger ones."""
+        if len(self._order) < len(self.nodes):  # nodes are only ever added at the end
+            for name in islice(self.nodes, len(self._order), None):
+                self._order[name] = len(self._order)
+        return self._order
 
     def current(self, name: str) -> str:
         return self._replaced.get(name, name)
+
+    def renewed(self, node: Node) -> Node:
+        """The node with its inputs as they are called now."""
+        replaced = self._replaced
+        if not replaced or replaced.keys().isdisjoint(node.inputs):
+            return node
+        return replace(node, inputs=tuple([replaced.get(name, name) for name in node.inputs]))
 
     def maker(self, name: str) -> Node:
         """The node that makes a value."""
@@ -99,7 +119,6 @@ class Editor:
 
     def _put(self, node: Node) -> None:
         self.nodes[node.name] = node
-        self.position[node.name] = len(self.position)
 
     def _release(self, names: Iterable[str]) -> None:
         waiting = list(names)
@@ -120,12 +139,16 @@ class Editor:
 
 def rewrite(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
     """One sweep: each node whose op has a rule is given to it."""
-    if not any(node.op in rules for node in graph.nodes):
+    if graph.ops.isdisjoint(rules):
         return graph
     editor = Editor(graph)
+    nodes = editor.nodes
     for node in graph.nodes:
-        inputs = tuple(editor.current(name) for name in node.inputs)
-        here = node if inputs == node.inputs else replace(node, inputs=inputs)
+        here = editor.renewed(node)
         rule = rules.get(node.op)
-        editor.accept(here, here if rule is None else rule(here, editor))
+        after = here if rule is None else rule(here, editor)
+        if after is here:
+            nodes[here.name] = here
+        else:
+            editor.accept(here, after)
     return editor.finished()

@@ -37,9 +37,9 @@ class _Layout:
     def rewritten(self) -> Graph:
         for node in self.graph.nodes:
             result = self._rewrite(node)
-            if isinstance(result, Node):
+            if isinstance(result, Node) and result.axes:
                 result = replace(result, axes="")
-            self.editor.accept(replace(node, inputs=tuple(map(self.editor.current, node.inputs))), result)
+            self.editor.accept(self.editor.renewed(node), result)
         return self.editor.finished()
 
     def order(self, name: str) -> Order:

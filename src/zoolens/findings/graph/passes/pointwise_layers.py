@@ -53,8 +53,7 @@ class _Places:
 
     def rewritten(self) -> Graph:
         for node in self.graph.nodes:
-            here = replace(node, inputs=tuple(map(self.editor.current, node.inputs)))
-            here = node if here.inputs == node.inputs else here
+            here = self.editor.renewed(node)
             result = self._rewrite(here)
             self.editor.accept(here, result)
             if isinstance(result, Node):

@@ -93,6 +93,7 @@ class OnnxGraph:
     elsewhere: tuple[str, ...] = ()  # other files that any tensor of the file names, also inside branches and functions
     functions: dict[tuple[str, str], OnnxFunction] = field(default_factory=dict)  # by domain and name
     sparse: set[str] = field(default_factory=set)  # initialisers of which only the numbers that are not 0 are kept
+    nested: bool = False  # whether an attribute holds a graph, or several tensors
 
     def parameters(self) -> int:
         aside = {
@@ -182,7 +183,7 @@ class OnnxGraph:
 def read_graph(path: Path) -> OnnxGraph:
     """The top-level graph of an ONNX file; ModelError where the bytes are no ONNX model."""
     try:
-        return _model(memoryview(model_bytes(path)))
+        return _model(model_bytes(path))
     except (ValueError, IndexError, UnicodeDecodeError) as error:
         # What Python says of an index tells of our reading, not of the file.
         reason = "it ends too early" if isinstance(error, IndexError) else str(error)
@@ -213,9 +214,11 @@ def check_external(model: ModelFiles) -> None:
 # --- messages
 
 
-def _model(data: Buffer) -> OnnxGraph:
+def _model(file: bytes) -> OnnxGraph:
+    data = memoryview(file)
     graph, opset, producer = None, 0, ""
     functions = {}
+    trains = False
     for number, value in fields(data):
         if number == 7:
             if graph is not None:
@@ -228,11 +231,18 @@ def _model(data: Buffer) -> OnnxGraph:
             opset = max(opset, _default_opset(content(value)))
         elif number == 2:
             producer = text(value)
+        elif number == 20:
+            trains = True
     if graph is None:
         raise ValueError("it holds no graph")
     graph.opset, graph.producer, graph.functions = opset, producer, functions
-    graph.elsewhere = tuple(sorted(_locations(data)))
+    # Otherwise all messages that may hold a tensor have been read.
+    if functions or trains or graph.nested or graph.sparse or _LOCATION in file:
+        graph.elsewhere = tuple(sorted(_locations(data)))
     return graph
+
+
+_LOCATION: Final = b"location"  # the key under which a tensor names a file
 
 
 # Which fields of a message hold which messages: everything through which a tensor can be reached. The names are ONNX's.
@@ -330,7 +340,10 @@ def _add_node(graph: OnnxGraph, data: Buffer) -> None:
             for inner, part in fields(attributes[-1]):
                 if inner == 5:
                     constant = read_tensor(content(part))
-                has_subgraph |= inner in (6, 11)
+                elif inner in (6, 11):
+                    has_subgraph = graph.nested = True
+                elif inner in (10, 22, 23):
+                    graph.nested = True
     if texts[4] == "Constant" and constant is not None and outputs:
         graph.constants[outputs[0]] = constant
     node = OnnxNode(texts[4], tuple(inputs), tuple(outputs), has_subgraph, texts[3], texts[7], tuple(attributes))

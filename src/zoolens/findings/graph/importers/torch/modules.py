@@ -168,10 +168,30 @@ def built(plan: BuildPlan, subject: str, way: str) -> Any:
 
 
 def _on_meta(build: Callable[[], Any]) -> Any:
-    import torch
-
-    with torch.device("meta"):
+    with _nothing_filled():
         return build().eval()
+
+
+def _nothing_filled() -> Any:
+    """What `torch.device("meta")` does, which makes all tensors without numbers; nor are they filled with any.
+
+    torch takes a random filling apart in Python before it finds that there is nothing to do: half of the time.
+    """
+    import torch
+    from torch.utils._device import DeviceContext, _device_constructors
+
+    constructors = _device_constructors()
+    fillings = {getattr(torch.Tensor, name) for name in (*_RANDOM, "fill_", "zero_")}
+
+    class NothingFilled(DeviceContext):  # type: ignore[misc]
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if function in fillings and args and args[0].is_meta:
+                return args[0]
+            if function in constructors and (kwargs is None or kwargs.get("device") is None):
+                kwargs = {**(kwargs or {}), "device": self.device}
+            return function(*args, **(kwargs or {}))
+
+    return NothingFilled("meta")
 
 
 def _sketched(build: Callable[[], Any]) -> Any:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from zoolens.findings.graph.importers.torch.departures import TorchDepartures
+from zoolens.findings.graph.importers.torch.meta_answers import MetaAnswers
 from zoolens.findings.graph.importers.torch.trace import Lowering, TensorTrace, TorchCall
 
 # By their schema these give new tensors, although they are views: torch's cells write into such parts in place.
@@ -52,6 +53,8 @@ def recording(
     from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
     from torch.utils._python_dispatch import TorchDispatchMode
 
+    answers = MetaAnswers()
+
     class Recording(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
@@ -66,7 +69,10 @@ def recording(
             written = [bound[name] for name, _, changes in arguments if changes and bound[name] is not None]
             if written:
                 trace.before_write(bound, written)
-            result = function(*args, **kwargs)
+            result = answers.answer(function, op, bound, in_place=bool(written))
+            if result is None:
+                result = function(*args, **kwargs)
+                answers.keep(function, op, bound, result)
             if op in _SEPARATE:
                 result = [part.clone() for part in result]
             trace.record(op, bound, written, result, lower or TorchCall.unknown)
