@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from zoolens.base.errors import ModelError
 from zoolens.contrib.caffe.caffe_layers import LAYERS, CaffeCall, CaffeTranslation
 from zoolens.contrib.caffe.net import Net, read_blobs, read_net
@@ -32,7 +34,7 @@ def load(request: Request) -> Graph:
 
 
 def _translate(call: CaffeCall) -> None:
-    with damage_at(call):
+    with np.errstate(all="ignore"), damage_at(call):
         LAYERS.get(call.kind, CaffeCall.unknown)(call)
         call.check_answered()
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import prod
@@ -116,20 +115,33 @@ class Translation:
         return filled(target, shape, zero_copies=zero_copies)
 
 
-@contextmanager
-def damage_at(call: OperatorCall) -> Iterator[None]:
+class damage_at:  # noqa: N801 - used as a function
     """Files are not trusted: what does not fit together at one operator becomes one sentence that names it."""
-    try:
-        with np.errstate(all="ignore"):
-            yield
-    except Dynamic:
-        call.unknown(COMPUTED_SHAPE)
-    except Shapeless:
-        call.unknown(UNKNOWN_SHAPE)
-    except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, struct.error) as error:
-        raise ModelError(
-            f"The graph is damaged at {call.source[:60]!r} ({call.kind[:40]}).", hint="Fetch it again."
-        ) from error
+
+    def __init__(self, call: OperatorCall) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: object) -> bool:
+        if error is None:
+            return False
+        call = self._call
+        if isinstance(error, Dynamic):
+            call.unknown(COMPUTED_SHAPE)
+            return True
+        if isinstance(error, Shapeless):
+            call.unknown(UNKNOWN_SHAPE)
+            return True
+        if isinstance(error, _DAMAGE):
+            raise ModelError(
+                f"The graph is damaged at {call.source[:60]!r} ({call.kind[:40]}).", hint="Fetch it again."
+            ) from error
+        return False
+
+
+_DAMAGE: Final = (ValueError, IndexError, KeyError, TypeError, ArithmeticError, struct.error)
 
 
 def _of_its_shape(values: Array, constant: Constant) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any, Final
 
@@ -37,11 +38,13 @@ class Case:
 
     @property
     def channel_axis(self) -> int:
-        return self.axes.index("C") if "C" in self.axes else 1
+        place = self.axes.find("C")
+        return place if place >= 0 else 1
 
     @property
     def spatial(self) -> Shape:
-        return tuple(self.given[i] for i in self._spatial_axes())
+        given = self.given
+        return tuple([given[axis] for axis in self._spatial_axes()])
 
     def arranged(self, channels: int, spatial: Shape) -> Shape:
         """The input's batch with these channels and spatial extents, in the axis order of the input."""
@@ -56,13 +59,19 @@ class Case:
         return self.given[self.channel_axis]
 
     def window(self, name: str, default: int = 1) -> Shape:
-        return spread(self.get(name), len(self.spatial), default)
+        return spread(self.get(name), len(self._spatial_axes()), default)
 
     def pads(self) -> Shape:
-        return tuple(self.get("pads") or (0,) * (2 * len(self.spatial)))
+        return tuple(self.get("pads") or (0,) * (2 * len(self._spatial_axes())))
 
     def _spatial_axes(self) -> tuple[int, ...]:
-        return tuple(axis for axis in range(1, len(self.given)) if axis != self.channel_axis)
+        return _all_but(self.channel_axis, len(self.given))
+
+
+@cache
+def _all_but(channel: int, rank: int) -> tuple[int, ...]:
+    """The axes but for the batch and the channels."""
+    return tuple(axis for axis in range(1, rank) if axis != channel)
 
 
 def output_shape(

@@ -47,18 +47,20 @@ def _attribute(message: Buffer) -> tuple[str, Any]:
     for number, part in fields(message):
         if number == 1:
             name = text(part)
-        elif number == 20 and isinstance(part, int):
-            kind = part
-        elif number in _SINGLE:
-            value = _SINGLE[number](part)
-        elif number == 7:
-            floats += np.frombuffer(content(part), "<f4").tolist()
         elif number == 8:
             whole += integers(part)
+        elif number in _SINGLE:
+            value = _SINGLE[number](part)
+        elif number == 20 and isinstance(part, int):
+            kind = part
+        elif number == 7:
+            floats += np.frombuffer(content(part), "<f4").tolist()
         elif number == 9:
             texts.append(_lenient(part))
+    if value is not None:
+        return name, value
     lists: dict[int, list[Any]] = {6: floats, 7: whole, 8: texts}
-    return name, lists.get(kind, floats or whole or texts or value) if value is None else value
+    return name, lists.get(kind, floats or whole or texts or None)
 
 
 def _whole(part: int | Buffer) -> int:

@@ -15,6 +15,8 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.importer import Importer, Request, counted, model_path
 from zoolens.findings.graph.importers.input_shapes import fixed_batch, image_axes, sized, with_extents
@@ -92,8 +94,9 @@ def translated(file: OnnxGraph, path: Path, request: Request, format_: str = "on
         scale, zero = (constants.get(given) for given in (*node.inputs, "")[1:3])
         state.values[name] = real_numbers(constants[name], scale, zero)
         state.scaled_early.update(node.outputs)
-    for node in file.nodes:
-        state.translate(node)
+    with np.errstate(all="ignore"):
+        for node in file.nodes:
+            state.translate(node)
     settle(state)
     outputs = [state.value(spec.name) for spec in file.outputs]
     facts: dict[str, Any] = {"format": format_, "opset": file.opset, "producer": file.producer[:80]}

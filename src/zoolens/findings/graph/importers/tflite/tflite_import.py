@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.importer import Importer, Request, counted, model_path
 from zoolens.findings.graph.importers.input_shapes import fixed_batch, image_axes, sized, with_extents
@@ -79,7 +81,7 @@ def _add_input(state: TfliteTranslation, index: int, request: Request) -> None:
 
 def _translate(state: TfliteTranslation, operator: TfliteOperator) -> None:
     call = TfliteCall(operator, state)
-    with damage_at(call):
+    with np.errstate(all="ignore"), damage_at(call):
         if not folded(call):
             _OPERATORS.get(call.kind, TfliteCall.unknown)(call)
         call.check_answered()
