@@ -33,7 +33,33 @@ ROOT: Final = Path(__file__).parent.parent
 DOCS: Final = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- waits -->", "<!-- end of waits -->"
 QUERY: Final = "CORR lenet-wide WITHIN 50% ON size <= 90% AND latency <= 200% LIMIT 5"
-DIVERGE: Final = ("demo:resnet-tiny@onnxruntime", "demo:resnet-tiny@openvino")
+# A ResNet-18 with seeded weights, and random images for it.
+MAKE_RESNET: Final = """
+from pathlib import Path
+import numpy as np
+from zoolens.findings.graph.importers.importer import Request
+from zoolens.findings.graph.importers.torch import TORCHVISION
+from zoolens.findings.graph.onnx_writer.written_file import onnx_bytes
+from zoolens.findings.graph.structures.weighted_graph import canonical_with_facts
+folder = Path({folder!r})
+graph = canonical_with_facts(TORCHVISION.load(Request("resnet18", weights=True)))
+(folder / "resnet18.onnx").write_bytes(onnx_bytes(graph))
+images = np.random.default_rng(0).standard_normal((60, 3, 224, 224)).astype(np.float32)
+np.savez(folder / "images.npz", x=images, y=np.zeros(60, np.int64))
+(folder / "resnet18.yaml").write_text({manifest!r})
+"""
+RESNET: Final = """\
+zoolens: 1
+name: resnet18
+inputs:
+- shape: [null, 3, 224, 224]
+outputs:
+- {}
+assets:
+- format: onnx
+  files:
+  - location: resnet18.onnx
+"""
 FIRST_EVALUATION: Final = (
     "import zoolens; zoolens.evaluate(['demo:mlp-small'], data='demo', limit=50, runtimes=['onnxruntime'], batches=(), "
     "cold=False, fresh=True, store={store!r})"
@@ -203,16 +229,35 @@ def peaks(side: Side) -> Figure:
 
 
 def audit(side: Side) -> Figure:
+    """All zoos with nothing kept but the environments of MXNet and of TensorFlow's models: no package is fetched."""
     with tempfile.TemporaryDirectory() as home:
-        return side.zoolens("audit", "--store", f"{home}/some.sqlite", home=Path(home))
+        _lend_environments(side, Path(home))
+        return side.zoolens("audit", home=Path(home))
 
 
 def audit_again(side: Side) -> Figure:
-    store = side.home / "audit.sqlite"
-    if not store.exists():
-        side.home.mkdir(parents=True, exist_ok=True)
-        side.zoolens("audit", "--store", str(store))
-    return side.zoolens("audit", "--store", str(store))
+    home = side.home / "audited"
+    if not home.exists():
+        _lend_environments(side, home)
+        side.zoolens("audit", home=home)
+    return side.zoolens("audit", home=home)
+
+
+def _lend_environments(side: Side, home: Path) -> None:
+    """Link the environments of MXNet and of TensorFlow's models, which are made once, into another home."""
+    kept = side.kept / "environments"
+    if not kept.exists():
+        with tempfile.TemporaryDirectory(dir=_new(side.kept)) as maker:
+            side.zoolens("audit", "--zoo", "slim", "--zoo", "gluon", "--arch", "resnet50", home=Path(maker))
+            # Scripts of an environment name its folder; its interpreter finds itself wherever it lies.
+            shutil.move(Path(maker) / "cache" / "envs", kept)
+    _new(home / "cache")
+    (home / "cache" / "envs").symlink_to(kept.resolve())
+
+
+def _new(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def port_check(side: Side) -> Figure:
@@ -223,9 +268,13 @@ def port_check(side: Side) -> Figure:
 
 
 def diverge(side: Side) -> Figure:
-    with tempfile.TemporaryDirectory() as folder:
-        store = f"{folder}/some.sqlite"
-        return side.zoolens("diverge", *DIVERGE, "--data", "demo", "--limit", "60", "--store", store)
+    folder = side.kept / "resnet18"
+    if not folder.exists():
+        making = _new(side.kept / "unfinished-resnet18")
+        side.python("-c", MAKE_RESNET.format(folder=str(making), manifest=RESNET))
+        making.rename(folder)
+    sides = (f"{folder}/resnet18.yaml@{runtime}" for runtime in ("onnxruntime", "openvino"))
+    return side.zoolens("diverge", *sides, "--data", f"npz:{folder}/images.npz?layout=NCHW")
 
 
 def decoding(side: Side) -> Figure:
@@ -310,7 +359,7 @@ LINES: Final = {
     "audit": Line("`audit` of all zoos, nothing kept", audit, 60),
     "audit-again": Line("`audit`, nothing changed", audit_again, 5),
     "port": Line("`port check` of a small pair", port_check, 8),
-    "diverge": Line("`diverge` of a demo network in two runtimes, 60 inputs", diverge, 20),
+    "diverge": Line("`diverge` of a ResNet-18 in two runtimes, 60 inputs", diverge, 20),
     "decoding": Line("JPEG evaluation, one thread: loop by hand ÷ ours", decoding, 1, ratio=True),
     "grpc": Line("gRPC, batch 1, 3 kB: added to a call ÷ bare echo", grpc, 1.3, ratio=True, largest=True),
     "batching": Line("requests/s with batching ÷ without", batching, 1, ratio=True),

@@ -23,8 +23,11 @@ def disturbed(array: Array, generator: np.random.Generator, precision: str = "fl
     size = 2 * ROUNDINGS * ONE_ROUNDING
     if precision in FRACTION_BITS:
         size = 2 * COARSE_ROUNDINGS * 2.0 ** -(FRACTION_BITS[precision] + 1)
-    moved = size * generator.uniform(-1, 1, array.shape)
-    return np.asarray(array * (1 + moved)).astype(np.float32)
+    moved = np.asarray(generator.uniform(-1, 1, array.shape))
+    moved *= size  # in place: there are as many as a network has weights
+    moved += 1
+    moved *= array
+    return moved.astype(np.float32)
 
 
 def rounded(array: Array, precision: str) -> Array:

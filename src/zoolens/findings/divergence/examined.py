@@ -71,10 +71,13 @@ class Exact:
     def of(cls, a: Side, b: Side, examined: ExaminedInput, kind: Compared = "raw outputs") -> Exact:
         views = examined.view(a, 0), examined.view(b, 1)
         is_shared = same_evaluation(*views) and a.output == b.output
-        output_a, floor_a, file_floor_a = ours = _measured(views[0])
-        output_b, floor_b, file_floor_b = ours if is_shared else _measured(views[1])
+        known = examined.inspection.outputs if examined.inspection is not None else {}
+        walked = [known.get(a.label) or tuple(_walked(views[0]))]
+        walked.append(walked[0] if is_shared else known.get(b.label) or tuple(_walked(views[1])))
+        output_a, floor_a, file_floor_a = ours = _measured(views[0], walked[0])
+        output_b, floor_b, file_floor_b = ours if is_shared else _measured(views[1], walked[1])
         outputs = output_a, output_b
-        scores = None if kind == "raw outputs" else _in_scores(views, outputs)
+        scores = None if kind == "raw outputs" else _in_scores(views, walked)
         inputs = views[0].inputs, views[1].inputs
         return cls(inputs, outputs, (floor_a, floor_b), max(file_floor_a, file_floor_b), scores)
 
@@ -92,22 +95,29 @@ class Exact:
         )
 
 
-def _measured(view: SideView) -> tuple[Array, float, float]:
+def _walked(view: SideView) -> Iterator[Array]:
+    """The exact output of a side, then those of disturbed evaluations."""
+    yield exact_output(view.graph, view.side.output, view.inputs)
+    yield from _disturbed_outputs(view, noisy)
+
+
+def _measured(view: SideView, walked: Sequence[Array]) -> tuple[Array, float, float]:
     """The exact output of a side, what rounding may do to it, and what weights that differ by rounding may do."""
-    exact = exact_output(view.graph, view.side.output, view.inputs)
-    floor = noise_floor(exact, _disturbed_outputs(view, noisy))
+    exact, *moved = walked
+    floor = noise_floor(exact, moved)
     if not grids_of(view.graph):
         return exact, floor, floor
     # The files themselves have no integer kernels, so that values between two steps of a grid are not disturbed.
     return exact, floor, noise_floor(exact, _disturbed_outputs(view, disturbed_weights))
 
 
-def _in_scores(views: Sequence[SideView], outputs: Sequence[Array]) -> tuple[float, float]:
+def _in_scores(views: Sequence[SideView], walked: Sequence[Sequence[Array]]) -> tuple[float, float]:
     """Return the relative difference of the scores of two exact outputs, and its rounding floor."""
-    scores = [scores_of(view.side, output) for view, output in zip(views, outputs, strict=True)]
+    scores = []
     floors = []
-    for view, exact in zip(views, scores, strict=True):
-        moved = (scores_of(view.side, output) for output in _disturbed_outputs(view, noisy))
+    for view, outputs in zip(views, walked, strict=True):
+        exact, *moved = (scores_of(view.side, output) for output in outputs)
+        scores.append(exact)
         floors.append(noise_floor(exact, moved))
     return relative_difference(scores[1], scores[0]), max(floors)
 

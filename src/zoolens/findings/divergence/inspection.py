@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Final
@@ -104,6 +104,8 @@ class Inspection:
     layers: tuple[InspectedLayer, ...]
     observed: Mapping[str, float]  # by side: difference of the answer with and without observation
     skipped: tuple[str, ...] = ()  # values that alone would exceed the memory budget
+    # By side: the output of the exact evaluation, flat, and those of the disturbed ones.
+    outputs: Mapping[str, tuple[Array, ...]] = field(default_factory=dict)
 
 
 class DisturbedWeights(Mapping[str, Array]):
@@ -151,17 +153,30 @@ def noise_floor(exact: Array, disturbed_values: Iterable[Array], least: float = 
 class _Walk:
     """An evaluation that is paused between windows. Values that are wanted later are kept as it passes them."""
 
-    def __init__(self, graph: Graph, inputs: Mapping[str, Array], wanted: set[str]) -> None:
+    def __init__(self, graph: Graph, inputs: Mapping[str, Array], wanted: set[str], ends: Sequence[str]) -> None:
         self._steps = exact_values(graph, inputs)
         self._wanted = wanted
         self._kept: dict[str, Array] = {}
+        self._ends = dict.fromkeys(ends)
+        self._outputs: dict[str, Array] = {}
 
     def take(self, name: str) -> Array:
         while name not in self._kept:
-            node, value = next(self._steps)  # the walk passes every name that it was told of
-            if node.name in self._wanted:
-                self._kept[node.name] = value
+            self._step()
         return self._kept.pop(name)
+
+    def output(self, name: str) -> Array:
+        """One of the ends, flat, once all that is wanted was taken."""
+        while name not in self._outputs:
+            self._step()
+        return self._outputs[name]
+
+    def _step(self) -> None:
+        node, value = next(self._steps)  # the walk passes every name that it was told of
+        if node.name in self._wanted:
+            self._kept[node.name] = value
+        if node.name in self._ends:
+            self._outputs[node.name] = value.reshape(-1)
 
 
 @dataclass(frozen=True)
@@ -244,10 +259,10 @@ def inspect(a: SideView, b: SideView, pairs: Sequence[NodePair], budget: int) ->
     shown_a = {pair.a for pair in kept if a.shows(pair.a)}
     shown_b = {pair.b for pair in kept if b.shows(pair.b)}
     if same:
-        ours = theirs = list(_walks(a, shown_a | shown_b))
+        ours = theirs = list(_walks(a, shown_a | shown_b, (a.side.output, b.side.output)))
     else:
-        ours = list(_walks(a, shown_a))
-        theirs = list(_walks(b, shown_b))
+        ours = list(_walks(a, shown_a, (a.side.output,)))
+        theirs = list(_walks(b, shown_b, (b.side.output,)))
     walks = [ours, theirs]
     layers: list[InspectedLayer] = []
     answers: dict[str, Array] = {}
@@ -266,7 +281,11 @@ def inspect(a: SideView, b: SideView, pairs: Sequence[NodePair], budget: int) ->
             # A runtime that must show a tensor may fuse less, and so compute something else.
             unobserved = side.real_answer(side.answer(feeds))
             observed[side.label] = deviation_of_finite(side.real_answer(answers[side.label]), unobserved).error
-    return Inspection(tuple(layers), observed, skipped)
+    outputs = {
+        view.side.label: tuple(walk.output(view.side.output) for walk in own)
+        for view, own in zip(views, walks, strict=True)
+    }
+    return Inspection(tuple(layers), observed, skipped, outputs)
 
 
 def _layer(
@@ -312,11 +331,11 @@ def _exact(walks: Sequence[_Walk], name: str) -> tuple[Array, float]:
     return exact, noise_floor(exact, (walk.take(name) for walk in walks[1:]))
 
 
-def _walks(view: SideView, wanted: set[str]) -> Iterator[_Walk]:
+def _walks(view: SideView, wanted: set[str], ends: Sequence[str]) -> Iterator[_Walk]:
     """The exact evaluation, then the noisy ones."""
-    yield _Walk(view.graph, view.inputs, set(wanted))
+    yield _Walk(view.graph, view.inputs, wanted, ends)
     for seed in range(NOISY_RUNS):
-        yield _Walk(noisy(view.graph, seed), noisy_inputs(view.inputs, seed), set(wanted))
+        yield _Walk(noisy(view.graph, seed), noisy_inputs(view.inputs, seed), wanted, ends)
 
 
 def _captured(view: SideView, names: Sequence[str]) -> tuple[dict[str, Array], Array]:

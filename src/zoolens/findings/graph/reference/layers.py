@@ -64,10 +64,17 @@ def _normed(call: NodeCall, y: Array, axis: int) -> Array:
     scale = inner.along("norm_scale", axis, 1.0)
     shift = inner.along("norm_shift", axis, 0.0)
     if kind == "affine":
-        return np.asarray(y * scale + shift, y.dtype)
+        return np.asarray(_in_place(y * scale, np.add, shift), y.dtype)
     mean = inner.along("norm_mean", axis, 0.0)
     variance = inner.along("norm_variance", axis, 1.0)
-    return np.asarray((y - mean) / np.sqrt(variance + call.get("epsilon", 0.0)) * scale + shift, y.dtype)
+    normed = _in_place(y - mean, np.divide, np.sqrt(variance + call.get("epsilon", 0.0)))
+    return np.asarray(_in_place(_in_place(normed, np.multiply, scale), np.add, shift), y.dtype)
+
+
+def _in_place(values: Array, operation: np.ufunc, other: Array | float) -> Array:
+    """The result, in the memory of a value that nobody else holds, where its type is that of the result."""
+    kept = values if np.result_type(values, other) == values.dtype and np.ndim(other) <= values.ndim else None
+    return np.asarray(operation(values, other, out=kept))
 
 
 def conv(call: NodeCall) -> Array:
@@ -103,8 +110,9 @@ def dense(call: NodeCall) -> Array:
 def batch_norm(call: NodeCall) -> Array:
     axis = call.channel
     deviation = np.sqrt(call.along("variance", axis, 1.0) + call.get("epsilon", 0.0))
-    centred = (call.x - call.along("mean", axis, 0.0)) / deviation
-    return np.asarray(centred * call.along("scale", axis, 1.0) + call.along("shift", axis, 0.0))
+    normed = _in_place(call.x - call.along("mean", axis, 0.0), np.divide, deviation)
+    scaled = _in_place(normed, np.multiply, call.along("scale", axis, 1.0))
+    return _in_place(scaled, np.add, call.along("shift", axis, 0.0))
 
 
 def layer_norm(call: NodeCall) -> Array:

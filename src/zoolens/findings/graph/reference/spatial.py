@@ -70,9 +70,13 @@ def _unfolded_conv(x: Array, kernel: Array, stride: Sequence[int], dilation: Seq
     batch, channels = x.shape[:2]
     window = kernel.shape[2:]
     out = extents(x, window, stride, dilation)
-    columns = np.empty((batch, channels, prod(window), prod(out)), x.dtype)
-    for index, (_, seen) in enumerate(taps(x, window, stride, dilation)):
-        columns[:, :, index] = seen.reshape(batch, channels, -1)
+    if prod(window) == 1:
+        _, seen = next(taps(x, window, stride, dilation))
+        columns = np.ascontiguousarray(seen)
+    else:
+        columns = np.empty((batch, channels, prod(window), *out), x.dtype)
+        for index, (_, seen) in enumerate(taps(x, window, stride, dilation)):
+            columns[:, :, index] = seen
     grouped = columns.reshape(batch, groups, -1, prod(out))
     result = np.matmul(kernel.reshape(groups, kernel.shape[0] // groups, -1), grouped)
     return np.asarray(result).reshape(batch, kernel.shape[0], *out)
