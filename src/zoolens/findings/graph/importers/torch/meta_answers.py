@@ -26,8 +26,8 @@ class MetaAnswers:
     def answer(self, function: Any, op: str, arguments: Mapping[str, Any], *, in_place: bool) -> Any:
         """What torch would answer; None where torch is to be asked, whose answer `keep` may then be told."""
         if in_place:
-            x = arguments.get("self")
-            return x if op in _POINTWISE and x.is_meta and x.is_floating_point() else None
+            x: Any = arguments["self"] if op in _POINTWISE else None
+            return x if x is not None and x.is_meta and x.is_floating_point() else None
         rule = _RULES.get(op)
         if rule is not None:
             return rule(arguments)
