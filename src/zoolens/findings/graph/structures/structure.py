@@ -155,6 +155,8 @@ def _check_extents(extents: Extents) -> None:
 
 def _check_inputs(structures: Iterable[Structure], extents: Extents) -> None:
     """Refuses a shape that no input of the networks has: one that is not used must not seem so."""
+    if not extents:  # no graph is unpacked for nothing
+        return
     graphs = [structure.graph for structure in structures if structure.packed is not None]
     inputs = [(node.source or node.name, node.shape) for graph in graphs for node in graph.inputs]
     for name, shape in extents.items():
