@@ -34,6 +34,7 @@ DTYPES: Final = {
 }
 _MAX_NODES: Final = 200_000
 _MAX_RANK: Final = 64
+_LOCATION: Final = b"location"  # the key under which a tensor names a file
 _SIZES: Final = {1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 16: 2}
 _WEIGHT_TYPES: Final = {"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32"}
 _ARITHMETIC: Final = re.compile(r"(Nhwc)?(Fused)?(Conv|Gemm|MatMul)|ConvTranspose|LSTM|GRU|RNN|Attention")
@@ -215,11 +216,11 @@ def check_external(model: ModelFiles) -> None:
 
 
 def _model(file: bytes) -> OnnxGraph:
-    data = memoryview(file)
     graph, opset, producer = None, 0, ""
     functions = {}
-    trains = False
-    for number, value in fields(data):
+    seen: set[int] = set()
+    for number, value in fields(memoryview(file)):
+        seen.add(number)
         if number == 7:
             if graph is not None:
                 raise ValueError("it holds two graphs")
@@ -231,18 +232,13 @@ def _model(file: bytes) -> OnnxGraph:
             opset = max(opset, _default_opset(content(value)))
         elif number == 2:
             producer = text(value)
-        elif number == 20:
-            trains = True
     if graph is None:
         raise ValueError("it holds no graph")
     graph.opset, graph.producer, graph.functions = opset, producer, functions
     # Otherwise all messages that may hold a tensor have been read.
-    if functions or trains or graph.nested or graph.sparse or _LOCATION in file:
-        graph.elsewhere = tuple(sorted(_locations(data)))
+    if seen & {20, 25} or graph.nested or graph.sparse or _LOCATION in file:
+        graph.elsewhere = tuple(sorted(_locations(memoryview(file))))
     return graph
-
-
-_LOCATION: Final = b"location"  # the key under which a tensor names a file
 
 
 # Which fields of a message hold which messages: everything through which a tensor can be reached. The names are ONNX's.
@@ -340,10 +336,8 @@ def _add_node(graph: OnnxGraph, data: Buffer) -> None:
             for inner, part in fields(attributes[-1]):
                 if inner == 5:
                     constant = read_tensor(content(part))
-                elif inner in (6, 11):
-                    has_subgraph = graph.nested = True
-                elif inner in (10, 22, 23):
-                    graph.nested = True
+                has_subgraph |= inner in (6, 11)
+                graph.nested |= inner in (6, 10, 11, 22, 23)
     if texts[4] == "Constant" and constant is not None and outputs:
         graph.constants[outputs[0]] = constant
     node = OnnxNode(texts[4], tuple(inputs), tuple(outputs), has_subgraph, texts[3], texts[7], tuple(attributes))
