@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,6 +22,8 @@ from zoolens.training.pairs.sides.network_sides import TIMEOUT, Device, InputSha
 from zoolens.training.pairs.sides.random_inputs import SAMPLES, random_inputs
 
 DATA_SAMPLES: Final = 16  # of a dataset, one after the other
+
+SideReading = tuple[Graph, dict[str, Origin], dict[str, tuple[int, ...]]]  # with the shapes of all tensors
 
 
 @dataclass(frozen=True)
@@ -78,16 +80,18 @@ def opened(
         if isinstance(side, str):
             SideName.parse(side)  # so that no process starts for a name that is none
     processes = isinstance(a, str) and isinstance(b, str)
-    with ExitStack() as stack, ThreadPoolExecutor(2 if processes else 1) as threads:
+    with ExitStack() as stack, ThreadPoolExecutor(4 if processes else 1) as threads:
         coming = [
             threads.submit(open_, side, shapes, letter, timeout=timeout)
             for side, letter in zip((a, b), "AB", strict=True)
         ]
+        # Each is read as soon as it is open: frameworks take seconds to import, and one takes longer than the other.
+        reading = [threads.submit(_read_once_open, future) for future in coming] if processes else []
         problems = [error for future in coming if (error := future.exception()) is not None]
         sides = [stack.enter_context(future.result()) for future in coming if future.exception() is None]
         if problems:
             raise problems[0]
-        read = list(threads.map(_read, sides))
+        read = [future.result() for future in reading] if processes else list(threads.map(_read, sides))
         names = _short_names([side.text for side in sides])
         diff = compared_graphs(read[0][0], read[1][0], names)
         graphs = (read[0][0], read[1][0])
@@ -103,7 +107,11 @@ def opened(
         yield OpenPair(sides[0], sides[1], shapes, diff, map_, taken)
 
 
-def _read(side: PortSide) -> tuple[Graph, dict[str, Origin], dict[str, tuple[int, ...]]]:
+def _read_once_open(coming: Future[PortSide]) -> SideReading:
+    return _read(coming.result())
+
+
+def _read(side: PortSide) -> SideReading:
     graph, origins = side.read()
     return graph, origins, {name: array.shape for name, array in side.tensors().items()}
 
