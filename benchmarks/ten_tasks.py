@@ -23,7 +23,7 @@ from typing import Final
 
 import ui_mlflow
 
-_HERE: Final = Path(__file__).resolve().parents[1]
+HERE: Final = Path(__file__).resolve().parents[1]
 _TAB: Final = "⇥"
 _QUICK: Final = "-r onnxruntime --latency-seconds 0.2"
 
@@ -147,9 +147,9 @@ def main() -> None:
     arguments = parser.parse_args()
     chosen = [int(number) for number in arguments.tasks.split(",") if number] or range(1, len(TASKS) + 1)
     with tempfile.TemporaryDirectory() as folder:
-        contestants = {"after": _prepared(Path(folder) / "after", _HERE)}
+        contestants = {"after": prepared(Path(folder) / "after", HERE)}
         if arguments.before is not None:
-            contestants["before"] = _prepared(Path(folder) / "before", arguments.before.resolve())
+            contestants["before"] = prepared(Path(folder) / "before", arguments.before.resolve())
         environment = _mlflow(Path(folder), arguments.mlflow, contestants["after"])
         for number in chosen:
             task = TASKS[number - 1]
@@ -176,7 +176,7 @@ class Place:
     environment: Mapping[str, str]
 
 
-def _prepared(folder: Path, checkout: Path) -> Place:
+def prepared(folder: Path, checkout: Path) -> Place:
     """A home with a few runs of the demo, and the example folder of `zoolens init`, which both checkouts get."""
     commands = folder / "bin"
     commands.mkdir(parents=True)
@@ -190,7 +190,7 @@ def _prepared(folder: Path, checkout: Path) -> Place:
         "ZOOLENS_HOME": str(folder / "home"),
     }
     place = Place(folder, environment)
-    ours = {**environment, "PYTHONPATH": str(_HERE / "src")}
+    ours = {**environment, "PYTHONPATH": str(HERE / "src")}
     subprocess.run(["zoolens", "init", "--example", "shoes"], cwd=folder, env=ours, check=True, capture_output=True)
     measured = f"zoolens eval demo:lenet-narrow demo:lenet-wide --data demo --limit 500 {_QUICK} --no-cold"
     subprocess.run(measured.split(), cwd=folder, env=environment, check=True, capture_output=True)
