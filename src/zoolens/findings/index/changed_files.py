@@ -7,8 +7,9 @@ and the same paths hold the same content, which their digests tell.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,32 +21,32 @@ if TYPE_CHECKING:
     from zoolens.base.store.state import Newest
     from zoolens.findings.comparisons.contents import FileState
 
-_REMEMBERED: Final = 1_000
+# Where most of the best models have changed, a query looks at hundreds: if fewer were remembered, each would be judged
+# again at every query. One takes a few hundred bytes.
+_REMEMBERED: Final = 20_000
 
 
 class ChangedFiles:
     """Which models' files have changed, remembered in a file from one query to the next."""
 
-    def __init__(self, path: Path | None, newest: Newest, judge: Callable[[str], FileState]) -> None:
+    def __init__(
+        self, path: Path | None, newest: Newest, judge: Callable[[Sequence[str]], Mapping[str, FileState]]
+    ) -> None:
         # `newest` is what the store got last: what was remembered before that is judged again.
         self._path, self._newest, self._judge = path, list(newest), judge
 
     def among(self, runs: Sequence[str]) -> list[str]:
         """Returns those of the runs whose files are on this machine and have changed."""
-        known = self._recalled()
-        judged: dict[str, Any] = {}
-        changed = []
-        for run in runs:
-            if run not in known or not _still_so(known[run]):
-                state = self._judge(run)
-                judged[run] = [state.changed, state.files]
-            if (judged.get(run) or known[run])[0]:
-                changed.append(run)
+        known = self._known
+        wanted = [run for run in runs if run not in known or not _still_so(known[run])]
+        judged = {run: [state.changed, state.files] for run, state in self._judge(wanted).items()} if wanted else {}
         if lasting := {run: judgement for run, judgement in judged.items() if judgement[1] is not None}:
-            self._remember({**known, **lasting})
-        return changed
+            known |= lasting
+            self._remember(known)
+        return [run for run in runs if (judged.get(run) or known[run])[0]]
 
-    def _recalled(self) -> dict[str, Any]:
+    @cached_property
+    def _known(self) -> dict[str, Any]:
         if self._path is None:
             return {}
         try:
@@ -64,10 +65,16 @@ class ChangedFiles:
 
 def _still_so(judged: Any) -> bool:
     try:
-        return all(_digest(Path(path)) == known for path, known in judged[1])
+        return all(_digest(_path(path)) == known for path, known in judged[1])
     except (OSError, TypeError, ValueError, IndexError, ZoolensError):
         return False
 
 
 def _digest(path: Path) -> str | None:
     return digest(path) if path.exists() else None
+
+
+@lru_cache(1_000)
+def _path(text: str) -> Path:
+    """To take a text apart takes longer than to ask for what lies there, and many models are of one file."""
+    return Path(text)

@@ -224,16 +224,23 @@ class Index:
         """Those of the rows whose model's file is another by now than the one that was measured."""
         if self._open_store is None:
             return []
-        measured = {self.rows[row].key: row for row in rows if self.rows[row].runtime is not None}
+        key, runtime = self.rows.columns["key"], self.rows.attribute("runtime").codes
+        measured = {str(key[row]): row for row in rows if runtime[row] >= 0}
+        return [measured[key] for key in self._changed_files.among(list(measured))]
+
+    @cached_property
+    def _changed_files(self) -> ChangedFiles:
         state = self._state
         path, newest = (None, Newest()) if state is None else (files_path(state), state.newest)
-        remembered = ChangedFiles(path, newest, self._file_state)
-        return [measured[key] for key in remembered.among(list(measured))]
+        return ChangedFiles(path, newest, self._file_states)
 
-    def _file_state(self, key: str) -> FileState:
+    def _file_states(self, keys: Sequence[str]) -> dict[str, FileState]:
         from zoolens.findings.comparisons.contents import file_state
 
-        return file_state(self._store.run(key))
+        runs = {run.id: run for run in self._store.runs_of(keys, stages=False)}
+        for gone in set(keys) - runs.keys():  # the store was restored from a backup meanwhile
+            runs[gone] = self._store.run(gone)
+        return {key: file_state(run) for key, run in runs.items()}
 
 
 def columns_of(rows: RowTable) -> SearchColumns:

@@ -9,9 +9,9 @@ from zoolens.inventory.manifests.digests import digest
 def watched(path, mark, states):
     asked = []
 
-    def judge(run):
-        asked.append(run)
-        return states[run]
+    def judge(runs):
+        asked.extend(runs)
+        return {run: states[run] for run in runs}
 
     return ChangedFiles(path, Newest(mark), judge), asked
 

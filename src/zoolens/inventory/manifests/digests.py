@@ -13,9 +13,11 @@ import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 from zoolens.base.errors import AssetError
 from zoolens.base.paths import cache_dir
+from zoolens.base.recent_values import RecentValues
 
 _CHUNK = 1 << 20
 _SETTLED_NS = 2_000_000_000
@@ -27,19 +29,29 @@ _TABLE = (
 
 def sha256_file(path: Path) -> str:
     """Hex digest of a file's content."""
-    path = path.resolve()
+    name = os.fspath(path)
     try:
         before = path.stat()
+        # A query asks for the same few files a thousand times.
+        seen = _seen.get(name) if path.is_absolute() else None
+        if seen is not None and seen[0] == (before.st_dev, *_identity(before)):
+            return seen[1]
+        path = path.resolve()
         known = _recall(path, before)
         if known is not None:
+            _seen.put(name, ((before.st_dev, *_identity(before)), known))
             return known
         digest = _read(path)
         after = path.stat()
     except OSError as error:
-        raise AssetError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise AssetError(f"{path.resolve()} cannot be read: {error.strerror or error}.") from error
     if _identity(before) == _identity(after) and time.time_ns() - after.st_mtime_ns > _SETTLED_NS:
         _remember(path, after, digest)
     return digest
+
+
+# Under the path as it was given; a link that leads elsewhere by now has another file's identity.
+_seen: Final[RecentValues[str, tuple[tuple[int, ...], str]]] = RecentValues(1_000)
 
 
 def digest_tree(folder: Path) -> str:

@@ -23,6 +23,7 @@ from zoolens.findings.queries.planning.query_plan import Plan
 from zoolens.findings.queries.planning.view import View
 
 _LISTED: Final = 3  # named in a note; the others are counted
+_PATIENT: Final = 4  # rounds before files are looked at that may not be needed: they may be large
 
 
 class Answer:
@@ -37,9 +38,14 @@ class Answer:
     def _settled(self) -> tuple[Plan, Sequence[int]]:
         """The plan and its rows without models whose file is another by now than the one that was measured: what is
         known of them is not about what is there. Files are looked at when the answer is, and of the best rows only."""
-        plan, rows = self._planned, self._found
-        while changed := plan.view.index.changed_rows(rows):
+        plan, rows, index = self._planned, self._found, self._planned.view.index
+        rounds = 0
+        while changed := index.changed_rows(rows):
             plan = replace(plan, changed=(*plan.changed, *changed))
+            rounds += 1
+            if rounds >= _PATIENT and rounds & (rounds - 1) == 0:
+                # Many more may have changed: they are judged together, and left out when they are met.
+                index.changed_rows(plan.rows_ahead(rounds))
             rows = plan.best_rows()
         return plan, rows
 
@@ -235,7 +241,8 @@ def _compared(plan: Plan) -> Iterator[str]:
 
 def _left_out(plan: Plan) -> Iterator[str]:
     """Which models would have fitted by what was measured of a file that is not there any more."""
-    refs = list(dict.fromkeys(plan.view.index.rows[row].ref for row in plan.changed))
+    column = plan.view.index.rows.columns["ref"]
+    refs = list(dict.fromkeys(str(column[row]) for row in plan.changed))
     if refs:
         verb = "has" if len(refs) == 1 else "have"
         yield (

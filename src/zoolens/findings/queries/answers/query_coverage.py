@@ -84,4 +84,5 @@ def _gaps(plan: Plan, rows: Mask) -> Iterator[Gap]:
 
 
 def _names(plan: Plan, models: NDArray[np.int64]) -> Sequence[str]:
-    return [bare(plan.view.index.rows[int(row)].ref) for row in models]
+    refs = plan.view.index.rows.columns["ref"]
+    return [bare(str(refs[row])) for row in models.tolist()]

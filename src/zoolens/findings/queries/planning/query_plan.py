@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zoolens.base.store.records import Provenance
 from zoolens.findings.index.search.prepared_search import Search
@@ -166,11 +167,19 @@ class Plan:
 
     def best_rows(self) -> list[int]:
         """The best row of each model but the reference's, as many as are wanted."""
-        rows, models = self.search(), self.view.models
+        return self._best_of(self.search(), self.limit)
+
+    def rows_ahead(self, times: int) -> list[int]:
+        """What `best_rows` would give if so many times as many were wanted."""
+        search = self.ranking.prepare(self.ranges, times * self.wanted, floor=self.floor, admit=self.mask)
+        return self._best_of(search(), times * self.limit)
+
+    def _best_of(self, rows: NDArray[np.int64], limit: int) -> list[int]:
+        models = self.view.models
         kept = {} if self.reference is None else {models.item(self.reference.row): -1}
         for row, model in zip(rows.tolist(), models.take(rows).tolist(), strict=True):
             kept.setdefault(model, row)
-        return [row for row in kept.values() if row >= 0][: self.limit]
+        return [row for row in kept.values() if row >= 0][:limit]
 
     @cached_property
     def strategy(self) -> Strategy:
