@@ -160,7 +160,7 @@ def _cheap_variables(tf: Any) -> Iterator[None]:
 
 @contextmanager
 def _zeros_for_random_numbers() -> Iterator[None]:
-    """Nobody looks at the first weights of these networks, and drawing them takes two fifths of the time."""
+    """Nobody looks at the first weights of these networks, and drawing them takes a quarter of the time."""
     backend = importlib.import_module("tf_keras.src.backend")
     tf = importlib.import_module("tensorflow")
 
