@@ -1,5 +1,5 @@
-"""Write `explorer/src/answers.ts`: the API's answers as TypeScript types, made of the declared endpoints.
-`make ui` runs it.
+"""Write `explorer/src/answers.ts`, the API's answers as TypeScript types, made of the declared endpoints, and
+`explorer/src/commands.ts`, the commands that the explorer's search finds. `make ui` runs it.
 
 python -m scripts.make_ui_types
 """
@@ -10,11 +10,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from zoolens.faces.cli.main import SECTIONS
 from zoolens.faces.ui.endpoint import Answer
 from zoolens.faces.ui.openapi import answer_schemas
 from zoolens.faces.ui.resources import endpoints
 
 TARGET = Path(__file__).parent.parent / "explorer" / "src" / "answers.ts"
+COMMANDS = TARGET.with_name("commands.ts")
 HEAD = "// Written by scripts/make_ui_types.py from the endpoints of src/zoolens/faces/ui/resources: do not edit.\n"
 _PLAIN = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 
@@ -31,6 +33,14 @@ def types() -> str:
     parts = [_interface(name, schema) for name, schema in sorted(schemas.items())]
     parts.append("/** What a GET of each path answers. */\nexport interface Answers {\n" + "\n".join(answers) + "\n}\n")
     return HEAD + "\n" + "\n".join(parts)
+
+
+def commands() -> str:
+    """The names of all commands, each with its line of help."""
+    known = [command for section in SECTIONS.values() for command in section.items()]
+    rows = "".join(f"  [{json.dumps(name)}, {json.dumps(about, ensure_ascii=False)}],\n" for name, about in known)
+    head = "// Written by scripts/make_ui_types.py from the command line: do not edit.\n"
+    return f"{head}export const COMMANDS: [name: string, about: string][] = [\n{rows}];\n"
 
 
 def _interface(name: str, schema: dict[str, Any]) -> str:
@@ -71,3 +81,4 @@ def _type(schema: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     TARGET.write_text(types(), encoding="utf-8", newline="\n")
+    COMMANDS.write_text(commands(), encoding="utf-8", newline="\n")

@@ -9,6 +9,14 @@ export interface About {
   runs: number;
 }
 
+/** Something that needs a look; `page` and `rest` are the address of the page that shows it. */
+export interface Alarm {
+  level: "high" | "medium" | "low" | "info";
+  sentence: string;
+  page: string;
+  rest: string;
+}
+
 export interface AuditJob {
   /** None: all. */
   zoos?: (string)[];
@@ -29,6 +37,26 @@ export interface AuditSummary {
   architectures: number;
   /** How many findings there are of each, the gravest first. */
   severities: (SeverityCount)[];
+}
+
+/** A model by its newest run in the runtime in which it is best. */
+export interface BestModel {
+  run: RunItem;
+  size: Figure | null;
+}
+
+/** The best models of one dataset by the metric of one task, the best first. */
+export interface BestOnDataset {
+  dataset: string;
+  task: string;
+  /** The metric in words. */
+  title: string;
+  inputs: number;
+  runs: number;
+  models: number;
+  rows: (BestModel)[];
+  /** Which others may be as good, as far as their intervals tell. */
+  note: string;
 }
 
 /** A box in pixels of the image. `style` is 0 to 15, the same for the same class; from 8 on its line is dashed. */
@@ -63,6 +91,28 @@ export interface CellItem {
 /** How a cell compares with the one that it is held against. */
 export type CellOutcome = "worse" | "better" | "same" | "unclear" | "unknown";
 
+/** A sentence about what is new; `run` and `before` are ids of the two runs that it is about, or empty. */
+export interface Change {
+  sentence: string;
+  run: string;
+  before: string;
+}
+
+/** What is new since `since`. `days` is 0 where nothing is. */
+export interface Changes {
+  days: number;
+  since: string;
+  runs: number;
+  failed: number;
+  /** Models that had not been run before. */
+  models: number;
+  /** So many runs were held against the run before them, of the same model and runtime. */
+  compared: number;
+  lines: (Change)[];
+  /** Figures that moved and are not among `lines`. */
+  more: number;
+}
+
 /** What there is to choose from, and the answer of a query over it. */
 export interface ChoiceAnswer {
   query: string;
@@ -80,7 +130,7 @@ export interface ChoiceAnswer {
   y: ShownRespect | null;
   size: ShownRespect | null;
   /** What rows can be compared by. */
-  metrics: (string)[];
+  metrics: (MetricChoice)[];
   title: string;
   chart: Record<string, unknown>;
   funnel: Record<string, unknown> | null;
@@ -190,9 +240,12 @@ export interface ComparedClass {
   p: string;
 }
 
-/** How much better B is than A on the same inputs, by the metric that judges the task, with its 95 % interval. */
+/** B − A on the same inputs, by the metric that judges the task, with its 95 % interval. */
 export interface ComparedDifference {
+  /** In words. */
   metric: string;
+  /** Not of errors: where B has more of them, A is better. */
+  more_is_better: boolean;
   value: number;
   low: number;
   high: number;
@@ -289,6 +342,27 @@ export interface CostWords {
   share: string;
   /** The share as a level from 1 to 7. */
   heat: number;
+}
+
+/** One dataset with evaluations. `name` is what `data` and `dataset` of other questions take. */
+export interface DatasetItem {
+  name: string;
+  /** What models do on it; the task of its newest run first. */
+  tasks: (string)[];
+  inputs: number;
+  runs: number;
+  models: number;
+  newest: string;
+}
+
+/** The dataset that was used last comes first. */
+export interface DatasetList {
+  total: number;
+  rows: (DatasetItem)[];
+}
+
+export interface DemoJob {
+  task?: "classification" | "detection";
 }
 
 export interface DivergeJob {
@@ -394,6 +468,17 @@ export interface ExplanationItem {
   chart: Record<string, unknown> | null;
   /** All that `zoolens crosstrain explain` said. */
   lines: (string)[];
+}
+
+export interface ExportJob {
+  /** Ids of reports. */
+  reports?: (string)[];
+  /** Ids of runs. */
+  runs?: (string)[];
+  /** Pairs of ids of runs. */
+  compare?: ([string, string])[];
+  /** Ids of traces. */
+  traces?: (string)[];
 }
 
 export interface Facet {
@@ -514,6 +599,27 @@ export interface FlippedInput {
   apart: string;
 }
 
+/** What lies in a folder, and what was left out with the reason. */
+export interface FolderFound {
+  models: (FoundModel)[];
+  data: (FoundDataset)[];
+  left_out: (string)[];
+}
+
+/** `data` is what a job takes; `reason`: why it is taken for a dataset. */
+export interface FoundDataset {
+  data: string;
+  reason: string;
+  labelled: boolean;
+}
+
+/** `path` is what a job takes; `described`: a manifest says what it takes and answers. */
+export interface FoundModel {
+  path: string;
+  name: string;
+  described: boolean;
+}
+
 /** Rows of models, `total` of them, and columns of kinds, of which there are `all_kinds`. */
 export interface Grid {
   datasets: (GridDataset)[];
@@ -551,6 +657,33 @@ export interface HistoryAnswer {
   others: number;
   title: string;
   chart: Record<string, unknown>;
+}
+
+/** Something that has a page, whose address is `page`, `rest` and `data`. */
+export interface Hit {
+  kind: "model" | "run" | "dataset" | "study" | "trace" | "service" | "report" | "job";
+  title: string;
+  detail: string;
+  page: string;
+  rest: string;
+  /** The dataset that is chosen with it; empty: as it is. */
+  data: string;
+}
+
+export interface Hits {
+  rows: (Hit)[];
+}
+
+/** `runs` evaluations in all, of the chosen datasets. */
+export interface Home {
+  runs: number;
+  datasets: number;
+  best: (BestOnDataset)[];
+  newest: (RunItem)[];
+  changes: Changes;
+  alarms: (Alarm)[];
+  services: (ServiceSession)[];
+  jobs: (Job)[];
 }
 
 /** One input of a run. */
@@ -855,6 +988,12 @@ export interface MeasuredStack {
   points: (MeasuredPoint)[];
 }
 
+/** `name` is what `x`, `y` and `size` take, `title` the same in words. */
+export interface MetricChoice {
+  name: string;
+  title: string;
+}
+
 /** Everything that is known about one model. */
 export interface ModelDetail {
   ref: string;
@@ -1050,6 +1189,10 @@ export interface NetworkStage {
   parts: (NetworkPart)[];
 }
 
+export interface NewReport {
+  title: string;
+}
+
 /** One thing that a run found. */
 export interface ObservationItem {
   stage: string;
@@ -1169,6 +1312,70 @@ export interface QueryJob {
 /** Nothing is asked. */
 export interface RefreshQuery {
 
+}
+
+export interface Report {
+  id: string;
+  version: number;
+  title: string;
+  created: string;
+  changed: string;
+  pieces: (ReportPiece)[];
+}
+
+/** Something that a page shows: the question that it was the answer to, and the field of the answer. */
+export interface ReportAddition {
+  id: string;
+  /** As the API names it, such as /runs/{run}/confusion. */
+  path: string;
+  /** What was asked. */
+  parameters?: Record<string, unknown>;
+  /** A chart or table of the answer, such as charts.0.chart. */
+  field: string;
+  title?: string;
+  /** The address of the page behind the #. */
+  page?: string;
+}
+
+/** A report as it is to be; `version` is that which was changed. */
+export interface ReportChange {
+  id: string;
+  version: number;
+  title: string;
+  parts: (ReportPart)[];
+}
+
+export interface ReportItem {
+  id: string;
+  title: string;
+  pieces: number;
+  created: string;
+  changed: string;
+}
+
+export interface ReportList {
+  total: number;
+  offset: number;
+  rows: (ReportItem)[];
+}
+
+/** A piece of a report as it is to be: the one that has the number `keep` now, or a note. */
+export interface ReportPart {
+  keep?: number | null;
+  note?: string | null;
+}
+
+/** A note (`text` is Markdown), a chart or a table, as it was when it was `added`. */
+export interface ReportPiece {
+  kind: "note" | "chart" | "table";
+  text: string;
+  title: string;
+  caption: string;
+  chart: Record<string, unknown> | null;
+  table: WordTable | null;
+  /** The address of the page that it was taken from; empty where there is none. */
+  page: string;
+  added: string | null;
 }
 
 /** A repetition of the same model on the same dataset in the same environment. */
@@ -1384,6 +1591,8 @@ export interface SortChoice {
   value: string;
   metric: string;
   scope: string;
+  /** Both in words, such as "median latency, batches of 8". */
+  title: string;
 }
 
 /** The metrics of the store and their scopes, but for those of single classes, single epochs and pairs of runs. */
@@ -1698,6 +1907,12 @@ export type zoolens__faces__ui__jobs__folder__JobState = "queued" | "running" | 
 /** What a GET of each path answers. */
 export interface Answers {
   "/about": About;
+  "/home": Home;
+  "/datasets": DatasetList;
+  "/search": Hits;
+  "/reports": ReportList;
+  "/reports/{id}": Report;
+  "/folder": FolderFound;
   "/models": ModelPage;
   "/runs": RunList;
   "/figures": SortableFigures;

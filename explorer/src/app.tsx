@@ -2,6 +2,7 @@
 import type { RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { isLive, useAnswer } from "./api";
+import { Header } from "./components/header";
 import { EmptyState } from "./components/states";
 import { useLost } from "./connection";
 import { PAGES, shownPages } from "./pages";
@@ -34,23 +35,7 @@ export function App() {
       <a class="skip" href="#main" onClick={skip}>
         Skip to the content
       </a>
-      <header class="top">
-        <a class="brand" href={address(home.path)}>
-          zoolens
-        </a>
-        <nav aria-label="Pages">
-          {pages.filter((candidate) => candidate.link).map((candidate) => (
-            <a href={address(candidate.path)} aria-current={candidate === page ? "page" : undefined}>
-              {candidate.link}
-            </a>
-          ))}
-        </nav>
-        {about && (
-          <span class="about">
-            <bdi>{about.store}</bdi> · {about.runs.toLocaleString("en")} {about.runs === 1 ? "evaluation" : "evaluations"}
-          </span>
-        )}
-      </header>
+      <Header pages={pages} page={page} home={home} about={about} />
       <Trouble version={about?.version} />
       <main id="main" ref={main} tabIndex={-1}>
         {Content ? (

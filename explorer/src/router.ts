@@ -28,9 +28,17 @@ function decode(text: string): string {
   }
 }
 
+/** The dataset and the task that are chosen once, at the head of every page; empty: all. They go along into every
+ * address that says nothing else of them. */
+export function chosen(): { data: string; task: string } {
+  const { query } = currentRoute();
+  return { data: query.get("data") ?? "", task: query.get("task") ?? "" };
+}
+
 /** The address of a view. Parameters that are empty or absent are left out. */
 export function address(path: string, query: Record<string, string | number | string[] | undefined> = {}): string {
   const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(chosen())) if (value && !(name in query)) parameters.set(name, value);
   for (const [name, value] of Object.entries(query)) {
     if (Array.isArray(value)) value.forEach((one) => parameters.append(name, one));
     else if (value !== undefined && value !== "") parameters.set(name, String(value));

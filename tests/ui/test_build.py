@@ -25,9 +25,10 @@ def test_the_built_explorer_is_fresh():
 
 
 def test_the_types_of_the_client_are_those_of_the_api():
-    from scripts.make_ui_types import TARGET, types
+    from scripts.make_ui_types import COMMANDS, TARGET, commands, types
 
     assert TARGET.read_text(encoding="utf-8") == types(), STALE
+    assert COMMANDS.read_text(encoding="utf-8") == commands(), STALE
 
 
 def test_the_page_is_small_before_the_first_chart():

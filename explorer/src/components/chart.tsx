@@ -3,6 +3,7 @@ import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Spec, fills, fitted, headingOf } from "../chartwidth";
 import { useReturns } from "../connection";
+import type { Source } from "./addtoreport";
 import { ChartMenu } from "./chartmenu";
 
 export type { Spec };
@@ -48,12 +49,14 @@ interface ChartProps {
   onPick?: (datum: Record<string, unknown>) => void;
   /** Names of the spec's parameters (selections) to follow, and what is called with their values. */
   signals?: string[];
+  /** The question whose answer it is: with it, the chart can be added to a report. */
+  source?: Source;
   onSignal?: (name: string, value: unknown) => void;
 }
 
 /** A spec that fills its place is drawn as wide as the page is, with its title as text above it; any other says its own
  * width. */
-export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProps) {
+export function Chart({ spec, title, onPick, signals = [], onSignal, source }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const scrolls = useScrolling(place);
   const [error, setError] = useState("");
@@ -93,7 +96,7 @@ export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProp
       {filling && <Heading spec={spec} />}
       {/* Thousands of marks say nothing to who hears them: the title and the tables do. */}
       <div ref={place} aria-hidden="true" />
-      {!error && <ChartMenu place={place} spec={spec} title={title} />}
+      {!error && <ChartMenu place={place} spec={spec} title={title} source={source} />}
       {error && <p role="alert">The chart cannot be drawn: {error}</p>}
     </figure>
   );

@@ -1,16 +1,22 @@
 // What one does with a chart: copy or save its picture, or save what it is drawn from.
 import type { RefObject } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
+import { isLive } from "../api";
 import { csvOf, fileName, pngOf, rowsOf, save, svgText } from "../chartfile";
+import { ReportChoice, type Source } from "./addtoreport";
 import type { Spec } from "./chart";
 
 interface ChartMenuProps {
   place: RefObject<HTMLElement | null>;
   spec: Spec;
   title: string;
+  /** The question whose answer the chart is: with it, the chart can be added to a report. */
+  source?: Source;
 }
 
-export function ChartMenu({ place, spec, title }: ChartMenuProps) {
+export function ChartMenu({ place, spec, title, source }: ChartMenuProps) {
+  const menu = useRef<HTMLDetailsElement>(null);
+  const [open, setOpen] = useState(false);
   const [said, setSaid] = useState("");
   const drawn = () => {
     const svg = place.current?.querySelector<SVGSVGElement>("svg.marks");
@@ -46,8 +52,17 @@ export function ChartMenu({ place, spec, title }: ChartMenuProps) {
       setSaid(`It did not work: ${problem instanceof Error ? problem.message : String(problem)}`);
     }
   };
+  const toggled = () => {
+    setSaid("");
+    setOpen(menu.current?.open ?? false);
+  };
+  const leave = (event: KeyboardEvent) => {
+    if (event.key !== "Escape" || !menu.current?.open) return;
+    menu.current.open = false;
+    menu.current.querySelector("summary")?.focus();
+  };
   return (
-    <details class="chart-menu" onToggle={() => setSaid("")}>
+    <details class="chart-menu" ref={menu} onToggle={toggled} onKeyDown={leave}>
       <summary aria-label={`Save: ${title}`}>Save</summary>
       <div class="chart-actions">
         {actions.map(([words, action]) => (
@@ -56,6 +71,7 @@ export function ChartMenu({ place, spec, title }: ChartMenuProps) {
           </button>
         ))}
         <span role="status">{said}</span>
+        {open && source && isLive() && <ReportChoice source={source} title={title} />}
       </div>
     </details>
   );

@@ -22,11 +22,11 @@ export function decimals(low: number, high: number, unit: string): number {
 }
 
 export function Difference({ difference }: { difference: ComparedDifference }) {
-  const { metric, value, low, high, unit, clear, p } = difference;
+  const { metric, value, low, high, unit, clear, p, more_is_better: more } = difference;
   const digits = decimals(low, high, unit);
   const most = Math.max(Math.abs(low), Math.abs(high), Math.abs(value), LEAST) * ROOM;
   const at = (x: number) => `${(50 + (50 * x) / most).toFixed(2)}%`;
-  const winner = !clear ? "even" : value > 0 ? "b" : "a";
+  const winner = !clear ? "even" : value > 0 === more ? "b" : "a";
   const words = `${signed(value, digits)} [${signed(low, digits)}, ${signed(high, digits)}]${unit ? ` ${unit}` : ""}`;
   return (
     <div class={`difference ${winner}`}>
@@ -45,9 +45,9 @@ export function Difference({ difference }: { difference: ComparedDifference }) {
         <circle cx={at(value)} cy="17" r="6" />
       </svg>
       <p class="difference-ends" aria-hidden="true">
-        <span>← A is better</span>
+        <span>← {more ? "A" : "B"} is better</span>
         <span>no difference</span>
-        <span>B is better →</span>
+        <span>{more ? "B" : "A"} is better →</span>
       </p>
     </div>
   );

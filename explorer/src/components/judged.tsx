@@ -30,6 +30,7 @@ export function Confusion({ run, onPick, alone }: ConfusionProps) {
         <Chart
           spec={answer.chart}
           title={answer.title}
+          source={{ path: "/runs/{run}/confusion", parameters: { run }, field: "chart" }}
           onPick={({ label_number: label, answer_number: given }) =>
             typeof label === "number" && typeof given === "number" && onPick(label, given)
           }
@@ -76,7 +77,7 @@ export function Calibration({ run, onPick, alone }: CalibrationProps) {
         </p>
       )}
       <div class="beside">
-        <Chart spec={answer.chart} title={answer.title} onPick={({ bin }) => typeof bin === "number" && onPick(bin)} />
+        <Chart spec={answer.chart} title={answer.title} source={{ path: "/runs/{run}/calibration", parameters: { run }, field: "chart" }} onPick={({ bin }) => typeof bin === "number" && onPick(bin)} />
         {!alone && answer.table && <WordTable table={answer.table} label="Confidence and accuracy" onPick={onPick} />}
       </div>
     </>

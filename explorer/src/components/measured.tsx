@@ -1,13 +1,14 @@
 // What was measured of a model: each figure with its interval, in each environment, and a small history of both.
 import type { MeasuredFigure, MeasuredPoint, ModelDetail } from "../answers";
 import { useAnswer } from "../api";
-import { address } from "../router";
+import { address, chosen } from "../router";
 import { FigureCell } from "./figure";
 import { PageLink } from "./link";
 import { EmptyState, ErrorState, Loading } from "./states";
 
 export function Measured({ model }: { model: ModelDetail }) {
-  const { answer, error, again } = useAnswer(model.runs ? "/measured/{ref}" : null, { ref: model.ref });
+  const { data } = chosen();
+  const { answer, error, again } = useAnswer(model.runs ? "/measured/{ref}" : null, { ref: model.ref, data });
   if (!model.runs) {
     return (
       <EmptyState title="Nothing was measured of it here.">
@@ -22,7 +23,19 @@ export function Measured({ model }: { model: ModelDetail }) {
   }
   if (error) return <ErrorState error={error} again={again} />;
   if (!answer) return <Loading what="Reading its runs" />;
-  if (!answer.figures.length) return <p class="dim">Its runs have no figures yet.</p>;
+  if (!answer.figures.length) {
+    return (
+      <p class="dim">
+        {data ? (
+          <>
+            It has no figures on <bdi>{data}</bdi>. <a href={address(`model/${model.ref}`, { data: "", task: "" })}>On all datasets</a>
+          </>
+        ) : (
+          "Its runs have no figures yet."
+        )}
+      </p>
+    );
+  }
   return (
     <section class="measured-cards" aria-label="What was measured">
       {answer.figures.map((figure) => (

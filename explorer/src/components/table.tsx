@@ -1,7 +1,7 @@
 // Tables: sorting by their heads, columns that the reader chooses, and only the visible rows of long ones.
 import type { ComponentChildren, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { useQueryState } from "../router";
+import { chosen, useQueryState } from "../router";
 import { useLate } from "./states";
 
 export interface Column<Row> {
@@ -51,6 +51,7 @@ export function Table<Row>(props: TableProps<Row>) {
   const virtual = props.virtual === true && rows.length > DRAWN_AT_ONCE;
   const drawn = useDrawn(rows, props.leastLines, frame);
   const late = useLate(busy === true);
+  const { data, task } = chosen();
   useLayoutEffect(() => {
     if (!virtual) return; // to ask for a height lays out the page
     const row = frame.current?.querySelector<HTMLElement>("tbody tr[data-row]");
@@ -76,7 +77,7 @@ export function Table<Row>(props: TableProps<Row>) {
           ))}
         </tr>
       )),
-    [rows, columns, first, last, virtual],
+    [rows, columns, first, last, virtual, data, task], // links lead on with what is chosen
   );
   return (
     <div
@@ -171,11 +172,11 @@ function Head<Row>(props: { column: Column<Row>; sort: string; onSort?: (sort: s
 export function useColumns<Row>(columns: Column<Row>[]): [Column<Row>[], ComponentChildren] {
   const usual = columns.filter((column) => !column.extra).map((column) => column.key).join(",");
   const [value, setValue] = useQueryState("columns", usual);
-  const chosen = new Set(value.split(","));
+  const shownKeys = new Set(value.split(","));
   const fixed = columns[0]!.key; // what the row is about stays
   const toggle = (key: string) => {
     const keys = columns.map((column) => column.key);
-    setValue(keys.filter((other) => (other === key ? !chosen.has(other) : chosen.has(other) || other === fixed)).join(","));
+    setValue(keys.filter((other) => (other === key ? !shownKeys.has(other) : shownKeys.has(other) || other === fixed)).join(","));
   };
   const chooser = useRef<HTMLDetailsElement>(null);
   const leave = (event: KeyboardEvent) => {
@@ -194,14 +195,14 @@ export function useColumns<Row>(columns: Column<Row>[]): [Column<Row>[], Compone
         <legend class="hidden">Columns of the table</legend>
         {columns.slice(1).map((column) => (
           <label>
-            <input type="checkbox" checked={chosen.has(column.key)} onChange={() => toggle(column.key)} /> {column.title}
+            <input type="checkbox" checked={shownKeys.has(column.key)} onChange={() => toggle(column.key)} /> {column.title}
           </label>
         ))}
       </fieldset>
     </details>
   );
   const shown = useMemo(
-    () => columns.filter((column) => column.key === fixed || chosen.has(column.key)),
+    () => columns.filter((column) => column.key === fixed || shownKeys.has(column.key)),
     [columns, value],
   );
   return [shown, control];

@@ -1,6 +1,6 @@
 // Which model to take: accuracy, latency and size of all of them, the query language over them, and why others do not fit.
 import { useMemo, useRef } from "preact/hooks";
-import type { ChoiceAnswer, ChosenRow } from "../answers";
+import type { ChoiceAnswer, ChosenRow, MetricChoice } from "../answers";
 import { holdsAnswer, isLive, subjectsOf, useAnswer } from "../api";
 import { Chart, type Spec } from "../components/chart";
 import { PageLink } from "../components/link";
@@ -9,7 +9,7 @@ import { QueryInput } from "../components/queryinput";
 import { EmptyState, ErrorState, Loading, Notes } from "../components/states";
 import { type Column, Table, useColumns } from "../components/table";
 import { type Tab, Tabs } from "../components/tabs";
-import { address, setQuery, useRoute } from "../router";
+import { address, chosen, setQuery, useRoute } from "../router";
 
 const LIMIT = 25;
 const SETTLED = 250; // milliseconds after the last move of the brush
@@ -21,8 +21,9 @@ export function ChoosePage() {
   const { query } = useRoute();
   const q = query.get("q") ?? "";
   const sized = (isLive() && query.get("size")) || "size"; // bundles have one picture of each two figures
+  const choice = chosen();
   const axes = { x: query.get("x") ?? "latency", y: query.get("y") ?? "accuracy", size: sized === NONE ? "" : sized };
-  const { answer, error, loading, again } = useAnswer("/choose", { q, ...axes });
+  const { answer, error, loading, again } = useAnswer("/choose", { q, ...axes, ...choice });
   return (
     <>
       <h1>Choose</h1>
@@ -38,7 +39,7 @@ export function ChoosePage() {
       {!q && isLive() && <Examples />}
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading what="Reading what was measured" />}
-      {answer && (answer.rows + answer.never_run ? <Found answer={answer} q={q} axes={axes} busy={loading} /> : <Nothing />)}
+      {answer && (answer.rows + answer.never_run ? <Found answer={answer} q={q} axes={{ ...axes, ...choice }} busy={loading} /> : <Nothing />)}
     </>
   );
 }
@@ -97,10 +98,19 @@ function Examples() {
   );
 }
 
+/** What the page is asked beside the query. */
+interface Axes {
+  x: string;
+  y: string;
+  size: string;
+  data: string;
+  task: string;
+}
+
 interface FoundProps {
   answer: ChoiceAnswer;
   q: string;
-  axes: { x: string; y: string; size: string };
+  axes: Axes;
   busy: boolean;
 }
 
@@ -115,7 +125,8 @@ function Found({ answer, q, axes, busy }: FoundProps) {
     timer.current = window.setTimeout(() => setQuery({ ...rectangle(answer, value), offset: "" }, true), SETTLED);
   };
   const offered = (name: "x" | "y") =>
-    answer.metrics.filter((metric) => holdsAnswer("/choose", { q, ...axes, [name]: metric }));
+    answer.metrics.filter((metric) => holdsAnswer("/choose", { q, ...axes, [name]: metric.name }));
+  const asked = { q, ...axes };
   const tabs: Tab[] = [
     { key: "models", title: "Models", content: () => <Rows answer={answer} q={q} axes={axes} brushed={brushed} /> },
   ];
@@ -145,7 +156,7 @@ function Found({ answer, q, axes, busy }: FoundProps) {
         )}
       </div>
       <div aria-busy={busy}>
-        <Chart spec={spec} title={answer.title} signals={answer.x && answer.y ? ["brush"] : []} onSignal={brush} />
+        <Chart spec={spec} title={answer.title} source={{ path: "/choose", parameters: asked, field: "chart" }} signals={answer.x && answer.y ? ["brush"] : []} onSignal={brush} />
       </div>
       <p class="dim">
         Draw a rectangle in the chart to see only the models in it
@@ -166,19 +177,19 @@ interface AxisProps {
   name: "x" | "y" | "size";
   title: string;
   value: string;
-  metrics: string[];
+  metrics: MetricChoice[];
   none?: boolean;
 }
 
 function Axis({ name, title, value, metrics, none }: AxisProps) {
-  const known = metrics.includes(value) || value === NONE ? metrics : [value, ...metrics];
+  const known = metrics.some((metric) => metric.name === value) || value === NONE ? metrics : [{ name: value, title: value }, ...metrics];
   return (
     <label class="axis">
       {title}{" "}
       <select value={value} onChange={(event) => setQuery({ [name]: event.currentTarget.value, offset: "", ...NO_BRUSH })}>
         {none && <option value={NONE}>nothing</option>}
         {known.map((metric) => (
-          <option value={metric}>{metric}</option>
+          <option value={metric.name}>{metric.title}</option>
         ))}
       </select>
     </label>
@@ -218,7 +229,7 @@ function withBrush(answer: ChoiceAnswer, query: URLSearchParams): Spec {
 interface RowsProps {
   answer: ChoiceAnswer;
   q: string;
-  axes: { x: string; y: string; size: string };
+  axes: Axes;
   brushed: boolean;
 }
 
@@ -260,6 +271,10 @@ function Rows({ answer, q, axes, brushed }: RowsProps) {
   );
 }
 
+function capital(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
 const COLUMNS = (answer: ChoiceAnswer): Column<ChosenRow>[] => [
   {
     key: "ref",
@@ -289,9 +304,9 @@ const COLUMNS = (answer: ChoiceAnswer): Column<ChosenRow>[] => [
       ),
   },
   ...(answer.funnel ? [{ key: "equal", title: "Equal answers", number: true, cell: (row: ChosenRow) => row.equal || "–" }] : []),
-  { key: "y", title: answer.y?.metric ?? "y", sort: "y", descending: true, number: true, cell: (row) => row.y },
-  { key: "x", title: answer.x?.metric ?? "x", sort: "x", number: true, cell: (row) => row.x },
-  ...(answer.size ? [{ key: "size", title: answer.size.metric, sort: "size", number: true, cell: (row: ChosenRow) => row.size }] : []),
+  { key: "y", title: capital(answer.y?.title ?? "y"), sort: "y", descending: true, number: true, cell: (row) => row.y },
+  { key: "x", title: capital(answer.x?.title ?? "x"), sort: "x", number: true, cell: (row) => row.x },
+  ...(answer.size ? [{ key: "size", title: capital(answer.size.title), sort: "size", number: true, cell: (row: ChosenRow) => row.size }] : []),
   ...(answer.misses ? [{ key: "why", title: "Why not", cell: (row: ChosenRow) => <bdi class="prose">{row.why_not}</bdi> }] : []),
 ];
 

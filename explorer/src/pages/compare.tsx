@@ -1,6 +1,7 @@
 // Which two runs are compared: choose run A, then one of the runs on the same data.
 import type { RunItem } from "../answers";
 import { useAnswer } from "../api";
+import { useChosenDatasets } from "../datasets";
 import { FigureCell, Moment, judgedTitle } from "../components/figure";
 import { SearchBox } from "../components/filters";
 import { EmptyState, ErrorState, Loading } from "../components/states";
@@ -58,7 +59,8 @@ function Runs(props: {
   const { query } = useRoute();
   const q = query.get("q") ?? "";
   const offset = Number(query.get("offset") ?? 0) || 0;
-  const { answer, error, again } = useAnswer("/runs", { q, dataset: dataset ? [dataset] : [], offset, limit: LISTED });
+  const chosen = useChosenDatasets();
+  const { answer, error, again } = useAnswer("/runs", { q, dataset: dataset ? [dataset] : (chosen ?? []), offset, limit: LISTED });
   const columns: Column<RunItem>[] = [
     {
       key: "model",

@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { ComparedClass, ComparedFigure, ComparedRun, Comparison, StackChange } from "../answers";
 import { ApiError, isLive, useAnswer } from "../api";
+import { AddToReport } from "../components/addtoreport";
 import { Chart } from "../components/chart";
 import { CopyLink } from "../components/copylink";
 import { Difference, Outcomes } from "../components/difference";
@@ -80,7 +81,13 @@ function Measured({ answer }: { answer: Comparison }) {
         <p class="dim">Nothing judges both runs on the same inputs: whether one is better is not known.</p>
       )}
       {answer.key_figures.length > 0 && (
-        <Table label="Figures that decide" columns={KEY_FIGURES} rows={answer.key_figures} rowKey={(row) => row.title} />
+        <>
+          <Table label="Figures that decide" columns={KEY_FIGURES} rows={answer.key_figures} rowKey={(row) => row.title + row.part} />
+          <AddToReport
+            source={{ path: "/comparison", parameters: { a: answer.a.id, b: answer.b.id }, field: "key_figures" }}
+            title={`${answer.a.model} and ${answer.b.model}`}
+          />
+        </>
       )}
     </section>
   );
@@ -276,7 +283,7 @@ function Figures({ answer }: { answer: Comparison }) {
     <Fold name="figures" title="Figures" note={figures.length ? `all ${figures.length.toLocaleString("en")}, with intervals` : "none yet"}>
       {() => (
         <>
-          {chart && <Chart spec={chart} title="Figures of both runs" />}
+          {chart && <Chart spec={chart} title="Figures of both runs" source={{ path: "/comparison", parameters: { a: answer.a.id, b: answer.b.id }, field: "figures_chart" }} />}
           {figures.length > 0 ? (
             <Table label="Figures of both runs" columns={columns} rows={figures} rowKey={(row) => `${row.metric}@${row.scope}`} />
           ) : (

@@ -8,6 +8,7 @@ import { Camera, usePastedImage } from "../components/camera";
 import { PageLink } from "../components/link";
 import { Loading } from "../components/states";
 import { Tabs } from "../components/tabs";
+import { takeOver } from "../handover";
 import { setQuery, useRoute } from "../router";
 
 const EXAMPLES = 8;
@@ -18,6 +19,7 @@ const MOST_LETTERS = 100_000; // of each text: a browser takes minutes to lay ou
 const KEPT_LETTERS = 2000; // of each text in the address
 const MOST_BYTES = 16 << 20; // of an image: the server takes no more
 const MOST_PAIRS = 6; // of models whose agreement is told
+const SHOWN_PIECES = 60; // tokens of a text
 const PAUSE = 400; // milliseconds after the last key before texts are sent
 
 /** "zoo:name in runtime" of each card; without a runtime the server chooses one. */
@@ -69,6 +71,10 @@ function ImageLive() {
     take(file.name, arriving, `${file.name} cannot be read: it is a folder, or it was moved or changed meanwhile.`);
   };
   usePastedImage(takeFile);
+  useEffect(() => {
+    const file = takeOver(); // dropped on the first page
+    if (file) takeFile(file);
+  }, []);
   const entry = (
     <section aria-label="Image">
       <Drop picture={picture} name={given?.name ?? ""} onFile={takeFile} />
@@ -566,18 +572,18 @@ function Tokens({ text, most }: { text: LiveText; most: number }) {
     );
   }
   return (
-    <details>
-      <summary>
+    <>
+      <p class="dim">
         {count}
         {unknown}
-      </summary>
-      <p class="pieces">
-        {text.pieces.map((piece) => (
+      </p>
+      <p class="pieces" role="group" aria-label="Tokens">
+        {text.pieces.slice(0, SHOWN_PIECES).map((piece) => (
           <bdi>{piece}</bdi>
         ))}
-        {text.pieces.length < text.tokens && <span>…</span>}
+        {Math.min(text.pieces.length, SHOWN_PIECES) < text.tokens && <span>… {(text.tokens - Math.min(text.pieces.length, SHOWN_PIECES)).toLocaleString("en")} more</span>}
       </p>
-    </details>
+    </>
   );
 }
 

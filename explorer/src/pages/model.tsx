@@ -12,7 +12,7 @@ import { ReadNetwork } from "../components/readnetwork";
 import { EmptyState, ErrorState, Loading } from "../components/states";
 import { type Column, Table } from "../components/table";
 import { Tabs } from "../components/tabs";
-import { address, useQueryState } from "../router";
+import { address, chosen, useQueryState } from "../router";
 import type { PageProps } from "./index";
 
 export function ModelPage({ rest }: PageProps) {
@@ -151,7 +151,8 @@ const METRICS = { "": "Main metric", latency_p50: "Median latency", ece: "Calibr
 
 function History({ model }: { model: ModelDetail }) {
   const [metric, setMetric] = useQueryState("metric", "");
-  const { answer, error } = useAnswer(model.runs ? "/history/{ref}" : null, { ref: model.ref, metric });
+  const { data } = chosen();
+  const { answer, error } = useAnswer(model.runs ? "/history/{ref}" : null, { ref: model.ref, metric, data });
   if (!model.runs) {
     return (
       <EmptyState title="It was not run here yet.">
@@ -176,6 +177,7 @@ function History({ model }: { model: ModelDetail }) {
         <Chart
           spec={answer.chart as Spec}
           title={answer.title}
+          source={{ path: "/history/{ref}", parameters: { ref: model.ref, metric, data }, field: "chart" }}
           onPick={({ run }) => {
             if (typeof run === "string") window.location.hash = address(`run/${run}`);
           }}
@@ -192,7 +194,8 @@ const NEWEST = 10;
 
 /** Its newest runs, each with the way to its page. */
 function NewestRuns({ model }: { model: string }) {
-  const { answer } = useAnswer("/runs", { model: [model], limit: NEWEST });
+  const { data } = chosen();
+  const { answer } = useAnswer("/runs", { model: [model], dataset: data ? [data] : [], limit: NEWEST });
   if (!answer?.rows.length) return null;
   return <Table label="Newest runs" columns={RUNS(judgedTitle(answer.rows))} rows={answer.rows} rowKey={(row) => row.id} />;
 }
@@ -211,7 +214,7 @@ const RUNS = (judged: string): Column<RunItem>[] => [
   { key: "data", title: "Data", cell: (row) => <bdi class="wide">{row.dataset}</bdi> },
   { key: "stack", title: "Stack", cell: (row) => <bdi class="wide">{row.stack}</bdi> },
   { key: "judged", title: judged, number: true, cell: (row) => <FigureCell figure={row.judged} named /> },
-  { key: "latency", title: "p50", number: true, cell: (row) => <FigureCell figure={row.latency_p50} /> },
+  { key: "latency", title: "Median latency", number: true, cell: (row) => <FigureCell figure={row.latency_p50} /> },
 ];
 
 function Namesakes({ model }: { model: ModelDetail }) {

@@ -8,7 +8,7 @@ import { PageLink } from "../components/link";
 import { Filtered, NothingFits, Part, useOffset } from "../components/listing";
 import { ErrorState, Loading, Notes } from "../components/states";
 import { type Column, Table, useColumns } from "../components/table";
-import { setQuery, useRoute } from "../router";
+import { chosen, setQuery, useRoute } from "../router";
 
 const LIMIT = 30; // two screens; more take longer to lay out than to find
 const LISTING_AGAIN = 1500; // milliseconds until the next look while zoos are still being listed
@@ -25,10 +25,12 @@ export function ModelsPage() {
   const { query } = useRoute();
   const offset = useOffset();
   const sort = query.get("sort") ?? "best";
-  const chosen = (facet: string) => query.getAll(facet);
-  const facets = Object.fromEntries(Object.keys(FACETS.titles).map((name) => [name, chosen(name)]));
+  const inFacet = (facet: string) => query.getAll(facet);
+  const facets = Object.fromEntries(Object.keys(FACETS.titles).map((name) => [name, inFacet(name)]));
+  const { data } = chosen();
   const { answer, error, loading, again } = useAnswer("/models", {
     ...facets,
+    data,
     q: query.get("q") ?? "",
     sort,
     offset,
@@ -68,7 +70,7 @@ export function ModelsPage() {
             <Facets
               facets={answer.facets}
               names={FACETS}
-              chosen={chosen}
+              chosen={inFacet}
               onChoose={(facet, values) => setQuery({ [facet]: values, offset: "" })}
             />
           }
@@ -187,7 +189,7 @@ const COLUMNS = (judged: string, since?: string | null, until?: string | null): 
   },
   {
     key: "latency",
-    title: "p50 ×1",
+    title: "Median latency",
     number: true,
     help: "Median latency of one input in the newest run",
     cell: (row) => <FigureCell figure={row.latest?.latency_p50 ?? null} />,

@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import type { ClassItem, ClassList, Fact, Figure, ObservationItem, RunDetail } from "../answers";
 import { isLive, resourceUrl, useAnswer } from "../api";
+import { AddToReport } from "../components/addtoreport";
 import { Chart } from "../components/chart";
 import { CopyLink } from "../components/copylink";
 import { FigureCell, Moment, Tile } from "../components/figure";
@@ -188,8 +189,8 @@ function Answers({ run, other }: { run: string; other: string }) {
 // --- figures
 
 const FIGURES: Column<Figure>[] = [
-  { key: "metric", title: "Metric", cell: (row) => <bdi>{row.metric}</bdi> },
-  { key: "scope", title: "Scope", cell: (row) => <bdi>{row.scope}</bdi> },
+  { key: "metric", title: "Figure", cell: (row) => <bdi title={`${row.metric}${row.scope && `@${row.scope}`}`}>{row.title}</bdi> },
+  { key: "scope", title: "Of", cell: (row) => <bdi>{row.part}</bdi> },
   { key: "value", title: "Value [95 %]", number: true, cell: (row) => <FigureCell figure={row} /> },
   { key: "n", title: "n", number: true, cell: (row) => (row.n === null ? "" : row.n.toLocaleString("en")) },
   {
@@ -212,7 +213,12 @@ function Figures({ detail }: { detail: RunDetail }) {
   if (!detail.figures.length) {
     return <EmptyState title="It has no figures yet.">{detail.advice && <p>{detail.advice}</p>}</EmptyState>;
   }
-  return <Table label="Figures" columns={FIGURES} rows={detail.figures} rowKey={(row) => `${row.metric}@${row.scope}`} />;
+  return (
+    <>
+      <Table label="Figures" columns={FIGURES} rows={detail.figures} rowKey={(row) => `${row.metric}@${row.scope}`} />
+      <AddToReport source={{ path: "/runs/{run}", parameters: { run: detail.run.id }, field: "figures" }} title={`Figures of ${detail.run.model}`} />
+    </>
+  );
 }
 
 // --- classes
@@ -314,8 +320,8 @@ function Latency({ run }: { run: string }) {
   return (
     <>
       <WordTable table={answer.table} label="Quantiles of the latency" />
-      {answer.charts.map((chart) => (
-        <Chart spec={chart.chart} title={chart.title} />
+      {answer.charts.map((chart, place) => (
+        <Chart spec={chart.chart} title={chart.title} source={{ path: "/runs/{run}/latency", parameters: { run }, field: `charts.${place}.chart` }} />
       ))}
     </>
   );

@@ -1,7 +1,8 @@
 // All runs of the store: search, facets, a stretch of time, and sorted by any figure.
 import { useMemo } from "preact/hooks";
-import type { RunItem } from "../answers";
+import type { RunItem, SortChoice } from "../answers";
 import { useAnswer } from "../api";
+import { useChosenDatasets } from "../datasets";
 import { FigureCell, Moment, judgedTitle } from "../components/figure";
 import { Facets, type FacetNames, SearchBox } from "../components/filters";
 import { PageLink } from "../components/link";
@@ -20,17 +21,22 @@ const FACETS: FacetNames = {
   label: (facet, value) => (facet === "state" ? (STATES[value] ?? value) : value || "unknown"),
 };
 
+const { dataset: _, ...titles } = FACETS.titles;
+const WITHOUT_DATA: FacetNames = { ...FACETS, titles }; // the head of the page has the dataset
+
 export function RunsPage() {
   const { query } = useRoute();
   const offset = useOffset();
   const sort = query.get("sort") ?? NEWEST;
-  const chosen = (facet: string) => query.getAll(facet);
-  const facets = Object.fromEntries(Object.keys(FACETS.titles).map((name) => [name, chosen(name)]));
+  const inFacet = (facet: string) => query.getAll(facet);
+  const facets = Object.fromEntries(Object.keys(FACETS.titles).map((name) => [name, inFacet(name)]));
+  const datasets = useChosenDatasets();
   const model = query.getAll("model");
   const since = query.get("since") ?? "";
   const until = query.get("until") ?? "";
   const { answer, error, loading, again } = useAnswer("/runs", {
     ...facets,
+    ...(datasets ? { dataset: datasets } : {}),
     model,
     q: query.get("q") ?? "",
     since: since ? moment(since) : undefined,
@@ -42,9 +48,10 @@ export function RunsPage() {
   const sorts = useAnswer("/figures").answer?.rows ?? [];
   const by = sort.replace(/^-/, "");
   const own = USUAL.includes(by) ? "" : by;
+  const ownTitle = sorts.find((choice) => choice.value === own)?.title ?? own;
   const picked = query.getAll("picked");
   const judged = judgedTitle(answer?.rows ?? []);
-  const [columns, chooser] = useColumns(useMemo(() => COLUMNS(own, picked, judged), [own, picked.join(), judged]));
+  const [columns, chooser] = useColumns(useMemo(() => COLUMNS(own, ownTitle, picked, judged), [own, ownTitle, picked.join(), judged]));
   const filtered = Boolean(query.get("q") || since || until || model.length) || Object.values(facets).some((one) => one.length);
   return (
     <>
@@ -56,7 +63,7 @@ export function RunsPage() {
           value={query.get("q") ?? ""}
           onSearch={(value) => setQuery({ q: value, offset: "" }, true)}
         />
-        <Sorting sort={sort} choices={sorts.map((one) => one.value)} />
+        <Sorting sort={sort} choices={sorts} />
         {chooser}
         {filtered && (
           <button
@@ -77,8 +84,8 @@ export function RunsPage() {
               <Days since={since} until={until} />
               <Facets
                 facets={answer.facets}
-                names={FACETS}
-                chosen={chosen}
+                names={datasets ? WITHOUT_DATA : FACETS}
+                chosen={inFacet}
                 onChoose={(facet, values) => setQuery({ [facet]: values, offset: "" })}
               />
             </>
@@ -180,16 +187,17 @@ function Days({ since, until }: { since: string; until: string }) {
 }
 
 /** Sorting by figures that have no column of their own. */
-function Sorting({ sort, choices }: { sort: string; choices: string[] }) {
+function Sorting({ sort, choices }: { sort: string; choices: Pick<SortChoice, "value" | "title">[] }) {
   const by = sort.replace(/^-/, "");
-  const listed = choices.includes(by) || by === "created" ? choices : [by, ...choices];
+  const known = by === "created" || choices.some((choice) => choice.value === by);
+  const listed = known ? choices : [{ value: by, title: by }, ...choices];
   return (
     <label class="sorting">
       Sort by{" "}
       <select value={by} onChange={(event) => setQuery({ sort: first(event.currentTarget.value), offset: "" })}>
         <option value="created">time</option>
-        {listed.map((value) => (
-          <option value={value}>{value.replace("@", ", ")}</option>
+        {listed.map(({ value, title }) => (
+          <option value={value}>{title}</option>
         ))}
       </select>
     </label>
@@ -206,7 +214,7 @@ function pick(id: string, picked: string[]): void {
   setQuery({ picked: picked.includes(id) ? picked.filter((other) => other !== id) : [...picked, id] }, true);
 }
 
-const COLUMNS = (by: string, picked: string[], judged: string): Column<RunItem>[] => [
+const COLUMNS = (by: string, ownTitle: string, picked: string[], judged: string): Column<RunItem>[] => [
   {
     key: "model",
     title: "Model",
@@ -251,7 +259,7 @@ const COLUMNS = (by: string, picked: string[], judged: string): Column<RunItem>[
     ? [
         {
           key: "sorted",
-          title: by.replace("@", ", "),
+          title: ownTitle,
           sort: by,
           number: true,
           help: "The figure that the list is sorted by",
@@ -270,14 +278,14 @@ const COLUMNS = (by: string, picked: string[], judged: string): Column<RunItem>[
   },
   {
     key: "latency",
-    title: "p50",
+    title: "Median latency",
     sort: "latency_p50@batch=1",
     number: true,
     help: "Median latency of one input, or else of the smallest batch that was timed; sorted by that of one input",
     cell: (row) => (
       <>
         <FigureCell figure={row.latency_p50} />
-        {row.latency_p50 && row.latency_p50.scope !== SINGLE && <span class="mark">{row.latency_p50.scope.replace("=", " ")}</span>}
+        {row.latency_p50 && row.latency_p50.scope !== SINGLE && <span class="mark">{row.latency_p50.part}</span>}
       </>
     ),
   },

@@ -157,7 +157,7 @@ function Session({ session }: { session: string }) {
         <Tile figure={summary.switches.toLocaleString("en")} title="switches" />
         {summary.in_time && <Tile figure={summary.in_time} title="answered in time" />}
       </div>
-      <Chart spec={answer.chart} title={answer.chart_title} />
+      <Chart spec={answer.chart} title={answer.chart_title} source={{ path: "/services/{session}", parameters: { session }, field: "chart" }} />
       <p class="dim">
         The time of each request is not stored: of latency over time the share that was answered in time is known. The reason of a
         switch is in its line, and in the list below.

@@ -137,15 +137,22 @@ class BrowsingContract:
             "zoo:a@2": 4,
         }
         of_model = RunsWanted(models=("zoo:a",))
-        assert best_runs(index, of_model, "top1") == {
-            "digits": [(runs[2].id, 0.8), (runs[0].id, 0.5)],
-            "letters": [(runs[1].id, 0.4)],
-        }
-        assert best_runs(index, of_model, "top1", largest=False, among=1)["digits"] == [(runs[0].id, 0.5)]
+        letters = [(runs[1].id, 0.4)]
+        assert best_runs(index, of_model, "top1") == {"digits": [(runs[2].id, 0.8)], "letters": letters}
+        assert best_runs(index, of_model, "top1", largest=False)["digits"] == [(runs[0].id, 0.5)]
         points = history(index, of_model, "top1")
         assert [(point.run, point.runtime, point.value) for point in points] == [
             (runs[0].id, "onnxruntime", 0.5), (runs[1].id, "onnxruntime", 0.4), (runs[2].id, "torch", 0.8)
         ]  # fmt: skip
+
+    def test_of_each_model_in_each_runtime_the_newest_run_counts_for_the_best(self, store: Store) -> None:
+        lucky, worse = _add(store, "zoo:a@1", 0.9), _add(store, "zoo:b@1", 0.7)
+        again = store.begin_attempt(lucky.model, lucky.dataset, lucky.stack)
+        store.finish_stage(again.id, "metric:topk", [Observation("top1", 0.6)])
+        index = RunIndex(store)
+        assert best_runs(index, RunsWanted(), "top1") == {"digits": [(worse.id, 0.7), (again.id, 0.6)]}
+        assert best_runs(index, RunsWanted(), "top1", among=1) == {"digits": [(worse.id, 0.7)]}
+        assert best_runs(index, RunsWanted(), "no such figure") == {}
 
     def test_the_figures_that_runs_can_be_sorted_by(self, store: Store) -> None:
         assert figures_stored(store) == []

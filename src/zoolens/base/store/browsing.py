@@ -10,7 +10,7 @@ Every function works on columns in memory (`run_columns`) and gives ids: who sho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -286,21 +286,43 @@ def history(index: RunIndex, wanted: RunsWanted, metric: str, scope: str = "") -
 def best_runs(
     index: RunIndex, wanted: RunsWanted, metric: str, scope: str = "", *, largest: bool = True, among: int = 5
 ) -> dict[str, list[tuple[str, float]]]:
-    """For each dataset, the runs that fit with the best value of a figure, best first: id and value, at most `among`.
+    """For each dataset, its models by the best value of a figure, best first: id and value, at most `among`.
 
-    Some stored figures must not be shown (`findings.measure.class_order.judged_right`): who shows the best
-    takes the first run whose figure may be.
+    Of each model in each runtime the newest run that has the figure counts, so that a lucky repetition, or a content
+    that the name had before, does not; and of each model its best runtime. Some stored figures must not be shown
+    (`findings.measure.class_order.judged_right`): who shows the best takes the first run whose figure may be.
     """
     columns = index.columns()
     values: NDArray[np.float64] = index.figures(columns, metric, scope)
     places = np.flatnonzero(matching(columns, wanted) & ~np.isnan(values))
-    signed = -values[places] if largest else values[places]
+    model = _name_codes(columns.models)[columns.model]
+    runtime = _name_codes(columns.stacks)[columns.stack]
+    newest = places[::-1][_first_of_each(places[::-1], columns.dataset, model, runtime)]
+    signed = -values[newest] if largest else values[newest]
+    ordered = newest[np.lexsort((-newest, signed))]
+    ordered = ordered[np.sort(_first_of_each(ordered, columns.dataset, model))]
     best: dict[str, list[tuple[str, float]]] = {}
-    for place in places[np.lexsort((-places, signed))].tolist():
-        listed = best.setdefault(columns.datasets[columns.dataset[place]].name, [])
-        if len(listed) < among:
-            listed.append((columns.ids[place], float(values[place])))
+    for dataset in np.unique(columns.dataset[ordered]).tolist():
+        chosen = ordered[columns.dataset[ordered] == dataset][:among]
+        listed = [(columns.ids[place], float(values[place])) for place in chosen.tolist()]
+        best[columns.datasets[dataset].name] = listed
     return best
+
+
+def _name_codes(subjects: Sequence[RunSubject]) -> NDArray[np.int64]:
+    """A number for each name: several contents go by one."""
+    code_of: dict[str, int] = {}
+    return np.array([code_of.setdefault(subject.name, len(code_of)) for subject in subjects], np.int64)
+
+
+def _first_of_each(places: NDArray[np.int64], *columns: NDArray[Any]) -> NDArray[np.int64]:
+    """Where in `places` each combination of the values of these columns stands first."""
+    if not len(places):
+        return np.zeros(0, np.int64)
+    key = np.zeros(len(places), np.int64)
+    for column in columns:
+        key = key * (int(column.max()) + 1) + column[places]
+    return np.unique(key, return_index=True)[1]
 
 
 def figures_stored(store: Store) -> list[Figure]:

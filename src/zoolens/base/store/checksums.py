@@ -33,6 +33,7 @@ CHECKED: Final[Mapping[str, tuple[str, ...]]] = {
     "parts": ("run_id", "kind", "part", "name", "sha256", "rows", "bytes", "created"),
     "studies": ("name", "frameworks", "details", "removed", "created"),
     "trials": ("study", "name", "hyperparameters", "notes", "details", "sides", "created"),
+    "reports": ("name", "title", "content", "removed", "created"),
     "trial_sides": ("trial", "place", "framework", "run_id", "error"),
     "figures": ("run_id", "text"),
 }

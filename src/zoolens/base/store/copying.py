@@ -39,10 +39,12 @@ from zoolens.base.store.run_merge import (
 from zoolens.base.store.store import Store
 from zoolens.base.store.study_merge import (
     Word,
+    add_report_words,
     add_study_words,
     add_trial_words,
     missing_words,
     name_of,
+    report_words,
     runs_of,
     study_words,
     trial_words,
@@ -97,6 +99,7 @@ def copy_store(source: Store, target: Store, *, progress: Progress | None = None
     if present is not None and target.records_place:
         _move_place(source, target, copied)
     _copy_studies(source, target, copied)
+    _copy_reports(source, target, copied)
     _copy_trials(source, target, copied, frozenset(ordered) - copied.refused_runs)
     recent = source.read(recent_runs)
     target._write(lambda connection: remember_older_runs(connection, recent))
@@ -259,6 +262,17 @@ def _copy_studies(source: Store, target: Store, copied: Copied) -> None:
 
     copied.refused += target._write(add)
     copied.studies = len({name_of(word) for word in theirs})
+
+
+def _copy_reports(source: Store, target: Store, copied: Copied) -> None:
+    theirs = source.read(report_words)
+
+    def add(connection: Connection) -> list[str]:
+        missing, changed = missing_words(theirs, report_words(connection))
+        add_report_words(connection, missing)
+        return [f"The report {name} was not copied: it was changed in both stores." for name in changed]
+
+    copied.refused += target._write(add)
 
 
 def _copy_trials(source: Store, target: Store, copied: Copied, there: Collection[str]) -> None:

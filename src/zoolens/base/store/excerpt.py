@@ -35,9 +35,10 @@ def write_excerpt(
     run_ids: Collection[str],
     studies: Collection[str] = (),
     records: Collection[str] = (),
+    reports: Collection[str] = (),
 ) -> None:
-    """Copy these runs, and these studies with the runs of their trials, into an empty SQLite store. `records`: studies
-    of which only what is said of them as a whole is taken, and none of their trials."""
+    """Copy these runs, these studies with the runs of their trials, and these reports into an empty SQLite store.
+    `records`: studies of which only what is said of them as a whole is taken, and none of their trials."""
     chosen, mentioned = ([storable_text(name) for name in names] for names in (studies, records))
     study_rows, trials, sides = store.read(lambda connection: _study_rows(connection, chosen, mentioned))
     wanted = dict.fromkeys([*run_ids, *(str(side["run_id"]) for side in sides)])
@@ -46,6 +47,10 @@ def write_excerpt(
     _insert(target, schema.studies, study_rows)
     _insert(target, schema.trials, trials)
     _insert(target, schema.trial_sides, sides)
+    named = schema.reports.c.name.in_([storable_text(name) for name in reports])
+    written = store.read(lambda connection: load_rows(connection, schema.reports, named))
+    last = {row["name"]: row for row in sorted(written, key=lambda row: int(row["seq"]))}
+    _insert(target, schema.reports, list(last.values()))
 
 
 def left_out(store: Store, excerpt: Store) -> list[str]:

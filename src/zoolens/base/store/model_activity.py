@@ -40,14 +40,19 @@ class Activity:
     until: datetime | None = None
 
 
-def model_activity(index: RunIndex, kinds: Sequence[RunKind] = (RunKind.EVALUATION,), spans: int = 16) -> Activity:
-    """What was run of every model. It is kept until the store changes."""
-    key = ("activity", *kinds, spans)
-    return index.derived(key, lambda columns: _activity(columns, tuple(kinds), spans))
+def model_activity(
+    index: RunIndex,
+    kinds: Sequence[RunKind] = (RunKind.EVALUATION,),
+    spans: int = 16,
+    datasets: Sequence[str] = (),
+) -> Activity:
+    """What was run of every model, on these datasets where some are named. It is kept until the store changes."""
+    wanted = RunsWanted(kinds=tuple(kinds), datasets=tuple(datasets))
+    return index.derived(("activity", wanted, spans), lambda columns: _activity(columns, wanted, spans))
 
 
-def _activity(columns: RunColumns, kinds: tuple[RunKind, ...], spans: int) -> Activity:
-    chosen = np.flatnonzero(matching(columns, RunsWanted(kinds=kinds)))
+def _activity(columns: RunColumns, wanted: RunsWanted, spans: int) -> Activity:
+    chosen = np.flatnonzero(matching(columns, wanted))
     if not len(chosen):
         return Activity({})
     order = chosen[np.lexsort((chosen, columns.model[chosen]))]

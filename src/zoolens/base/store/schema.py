@@ -252,6 +252,20 @@ trial_sides = Table(
     Index("trial_sides_by_run", "run_id"),
 )
 
+# Pages that somebody composed of figures, charts and notes: of several rows about the same one the last counts, too.
+reports = Table(
+    "reports",
+    metadata,
+    _sequence(),
+    _required("name", SafeText),  # its id
+    _required("title", SafeText),
+    _required("content", JSON),
+    _required("removed", Boolean),  # taken off the list
+    _required("created", UtcTime),
+    _checksum(),
+    Index("reports_by_name", "name"),
+)
+
 # Machines that offer to run work. These rows are no facts: every heartbeat changes them. Times are seconds since 1970
 # by the clock of the database.
 agents = Table(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 # Of the schema, oldest first, as in `migrations/versions`.
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 HEAD: Final = REVISIONS[-1]
 VERSION_TABLE: Final = "zoolens_version"
 _QUICK: Final = 1.0  # seconds: who would have to wait longer opens the store, which is patient

@@ -27,6 +27,12 @@ def study_words(connection: Connection) -> list[Word]:
     return [(_content(schema.studies, row), []) for row in rows]
 
 
+def report_words(connection: Connection) -> list[Word]:
+    """What was written of reports, oldest first."""
+    rows = sorted(load_rows(connection, schema.reports), key=lambda row: int(row["seq"]))
+    return [(_content(schema.reports, row), []) for row in rows]
+
+
 def trial_words(connection: Connection, study: str) -> list[Word]:
     """What was said of the trials of a study, oldest first."""
     return [
@@ -64,6 +70,11 @@ def _by_name(words: Sequence[Word]) -> dict[str, list[Word]]:
 def add_study_words(connection: Connection, words: Collection[Word]) -> None:
     for row, _ in words:
         insert_row(connection, schema.studies, row)
+
+
+def add_report_words(connection: Connection, words: Collection[Word]) -> None:
+    for row, _ in words:
+        insert_row(connection, schema.reports, row)
 
 
 def add_trial_words(connection: Connection, words: Collection[Word]) -> None:

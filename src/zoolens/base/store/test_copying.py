@@ -17,6 +17,7 @@ from zoolens.base.store.checksums import checksum
 from zoolens.base.store.copying import SUBJECTS, copy_store
 from zoolens.base.store.queries import everything, load_rows
 from zoolens.base.store.records import Observation, RunKey, RunKind
+from zoolens.base.store.reports import add_report, write_report
 from zoolens.base.store.run_merge import load_facts
 from zoolens.base.store.store import open_store
 from zoolens.base.store.studies import StudyRecord, TrialRecord, TrialSide
@@ -27,6 +28,7 @@ from zoolens.testing.store_records import begin, dataset_record, model_record, s
 
 FACTS = (
     schema.runs, schema.stages, schema.observations, schema.figures, schema.parts, schema.studies, schema.trials,
+    schema.reports,
 )  # fmt: skip
 NUMBERED = {"seq", "trial"}
 
@@ -51,6 +53,8 @@ def fill(store, *, runs=3):
     for name in ("t2", "t1"):
         store.add_trial(TrialRecord("s", name, {"lr": 0.1}, (TrialSide("torch", made[0].id),), ("note",)))
     store.add_trial(TrialRecord("s", "t2", {"lr": 0.2}, (TrialSide("torch", made[1].id, "why"),)))
+    report = add_report(store, "what we ship", [{"note": "first"}])
+    write_report(store, report.id, 1, "what we ship", [{"note": "second"}])
     return [*made, trial]
 
 

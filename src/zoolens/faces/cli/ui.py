@@ -112,6 +112,9 @@ async def _serve(settings: Settings, *, browser: bool) -> None:
     help="A comparison of two environments of the explorer, or latest. Repeatable.",
 )
 @click.option(
+    "--report", "reports", multiple=True, metavar="ID", help="A report that was composed in the explorer. Repeatable."
+)
+@click.option(
     "--query",
     "queries",
     multiple=True,
@@ -148,6 +151,7 @@ def export(folder: Path, as_json: bool, **chosen: Any) -> None:
         (bundle.audits, "audit", "audits"),
         (bundle.divergences, "comparison of two environments", "comparisons of two environments"),
         (bundle.studies, "study", "studies"),
+        (bundle.reports, "report", "reports"),
         (bundle.queries, "answered query", "answered queries"),
     )
     words = [f"{count:,} {singular if count == 1 else several}" for count, singular, several in counts if count]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from zoolens.base.store.model_activity import model_activity
 from zoolens.base.store.run_columns import RunIndex
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store, open_store
-from zoolens.base.store.target import resolve
+from zoolens.base.store.target import STORE_VARIABLE, resolve
 from zoolens.faces.serving.options import read_token
 from zoolens.faces.ui.input_reader import InputReader
 from zoolens.faces.ui.jobs.board import JobBoard
@@ -57,7 +58,7 @@ class Context:
 def open_context(settings: Settings) -> Iterator[Context]:
     """Open the store, and begin to list the zoos and to read what lists of runs are sorted by."""
     with (
-        open_store(settings.store, must_exist=True) as store,
+        open_store(settings.store, must_exist=_is_named(settings)) as store,
         ZooListing(settings.zoos) as zoos,
         JobBoard(settings) as jobs,
         LiveModels() as live,
@@ -70,6 +71,12 @@ def open_context(settings: Settings) -> Iterator[Context]:
             yield context
         finally:
             reading.join()
+
+
+def _is_named(settings: Settings) -> bool:
+    """Whether somebody named a store, which has to be there then. The user's own is made, so that the first thing that
+    somebody opens may be the explorer."""
+    return settings.store is not None or bool(os.environ.get(STORE_VARIABLE, "").strip())
 
 
 def make_context(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from zoolens.base.errors import StoreError
+from zoolens.base.recent_values import RecentValues
 from zoolens.base.store.model_activity import Activity, ModelActivity, model_activity
 from zoolens.base.store.records import Run
 from zoolens.base.store.run_columns import RunIndex
@@ -20,6 +21,7 @@ from zoolens.inventory.zoos.undescribed import weights_of
 from zoolens.inventory.zoos.zoo import Entry
 
 BARS: Final = 16  # of a sparkline
+_KEPT: Final = 4  # choices of datasets
 _SEARCHED: Final = 2000  # characters of each text that a search looks through
 UNKNOWN: Final = ""  # the value of a facet that a model does not tell
 _SIZES: Final = ((1e6, "<1M"), (1e7, "1M-10M"), (1e8, "10M-100M"), (float("inf"), ">100M"))
@@ -92,15 +94,18 @@ class ModelIndex:
     index: RunIndex
     zoos: ZooListing
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _models: Models | None = None
+    _models: RecentValues[tuple[str, ...], Models] = field(default_factory=lambda: RecentValues(_KEPT))
     _tasks: dict[str, str] = field(default_factory=dict)  # of runs, by their ids
 
-    def models(self) -> Models:
-        activity, listed = model_activity(self.index, spans=BARS), self.zoos.listed
+    def models(self, datasets: tuple[str, ...] = ()) -> Models:
+        """All models. With `datasets`, runs on others count for nothing, and models that only the store knows are left
+        out where they have no run on these."""
+        activity, listed = model_activity(self.index, spans=BARS, datasets=datasets), self.zoos.listed
         with self._lock:
-            known = self._models
+            known = self._models.get(datasets)
             if known is None or known.activity is not activity or known.listed is not listed:
-                self._models = known = build(activity, listed, self._measured_tasks(activity, listed))
+                known = build(activity, listed, self._measured_tasks(activity, listed))
+                self._models.put(datasets, known)
             return known
 
     def _measured_tasks(self, activity: Activity, listed: Listed) -> Mapping[str, str]:

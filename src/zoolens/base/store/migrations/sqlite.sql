@@ -270,3 +270,16 @@ CREATE TABLE figures (
 	PRIMARY KEY (run_id), 
 	FOREIGN KEY(run_id) REFERENCES runs (id)
 );
+
+CREATE TABLE reports (
+	seq INTEGER NOT NULL, 
+	name TEXT NOT NULL, 
+	title TEXT NOT NULL, 
+	content JSON NOT NULL, 
+	removed BOOLEAN NOT NULL, 
+	created DATETIME NOT NULL, 
+	checksum BIGINT, 
+	PRIMARY KEY (seq)
+);
+
+CREATE INDEX reports_by_name ON reports (name);

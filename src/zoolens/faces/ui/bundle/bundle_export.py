@@ -51,6 +51,7 @@ class Bundle:
     studies: int
     audits: int
     divergences: int
+    reports: int
     queries: int
     files: int
     bytes: int
@@ -69,20 +70,21 @@ def export_bundle(
     studies: Sequence[str | Study] = (),
     audits: Sequence[str] = (),
     divergences: Sequence[str] = (),
+    reports: Sequence[str] = (),
     queries: Sequence[str] = (),
     with_inputs: bool = False,
     store: Store | str | Path | None = None,
     progress: Progress | None = None,
 ) -> Bundle:
-    """Write the explorer with just these runs, traces, studies, audits, comparisons of two environments and
+    """Write the explorer with just these runs, traces, studies, audits, comparisons of two environments, reports and
     answers to queries to a folder, which must not exist or be empty. It opens from any web server and from a disk, and
     appears whole or not at all.
 
     `runs`: ids, the beginnings of ids, "last", or names of models with * and ?; `data` and `runtime` narrow the latter.
     `compare`: pairs of runs; without one, all pairs on the same data where they are few. `audits`, `divergences`: ids
-    of jobs of the explorer, or "latest". `queries`: in the query language, answered over the chosen runs alone, or
-    where none are named over those that the answers list. `with_inputs`: also the pictures of the inputs of runs and
-    comparisons, up to a thousand of each.
+    of jobs of the explorer, or "latest". `reports`: ids of reports that were composed in the explorer. `queries`: in
+    the query language, answered over the chosen runs alone, or where none are named over those that the answers list.
+    `with_inputs`: also the pictures of the inputs of runs and comparisons, up to a thousand of each.
     """
     wanted = BundleRequest(
         tuple(map(run_text, runs)),
@@ -93,6 +95,7 @@ def export_bundle(
         tuple(study if isinstance(study, str) else study.name for study in studies),
         tuple(audits),
         tuple(divergences),
+        tuple(reports),
         tuple(queries),
     )
     with borrowed_store(store, must_exist=True) as opened, exported_folder(Path(folder)) as building:
@@ -106,6 +109,7 @@ def export_bundle(
         studies=len(chosen.studies),
         audits=len(chosen.audits),
         divergences=len(chosen.divergences),
+        reports=len(chosen.reports),
         queries=len(chosen.queries),
         files=len(sizes),
         bytes=sum(sizes),
@@ -138,6 +142,7 @@ def _write(store: Store, chosen: BundleContents, folder: Path, *, with_inputs: b
         "studies": [redaction.text(name) for name in chosen.studies],
         "audit": [audit.id for audit in chosen.audits],
         "diverge": [job.id for job in chosen.divergences],
+        "reports": list(chosen.reports),
         "choose": [redaction.text(text) for text in chosen.queries] if chosen.runs else [],
     }
     writer.close({"format": FORMAT, "version": __version__, "subjects": subjects, "endpoints": kept})

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.store.records import ANSWERING_KINDS, Run, RunKind
+from zoolens.base.store.reports import load_report
 from zoolens.base.store.store import Store
 from zoolens.faces.ui.jobs.folder import JobFolder, JobState, job_folders
 from zoolens.faces.ui.jobs.outputs import printed_by
@@ -43,6 +44,8 @@ class BundleRequest:
     # `audits`, `divergences`: ids of jobs, or "latest"
     audits: tuple[str, ...] = ()
     divergences: tuple[str, ...] = ()
+    # Ids of reports
+    reports: tuple[str, ...] = ()
     # In the query language, answered over the chosen runs, or where no runs are named over those that their answers
     # list
     queries: tuple[str, ...] = ()
@@ -67,6 +70,7 @@ class BundleContents:
     divergences: tuple[JobFolder, ...] = ()
     queries: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    reports: tuple[str, ...] = ()
 
     @property
     def models(self) -> list[str]:
@@ -98,13 +102,16 @@ def choose(store: Store, wanted: BundleRequest) -> BundleContents:
     studies = tuple(dict.fromkeys(_study(store, name) for name in wanted.studies))
     audits = _jobs("audit", "audit", "Audit", wanted.audits)
     divergences = _jobs("diverge", "comparison of two environments", "Diverge", wanted.divergences)
-    if not (runs or traces or studies or audits or divergences):
+    reports = tuple(dict.fromkeys(load_report(store, report).id for report in wanted.reports))
+    if not (runs or traces or studies or audits or divergences or reports):
         raise ZoolensError(
             "Nothing was chosen for the bundle.",
-            hint="Name runs (--runs last, --runs 'demo:*'), --query, --trace, --study, --audit or --diverge.",
+            hint="Name runs (--runs last, --runs 'demo:*'), --query, --trace, --study, --audit, --diverge or --report.",
         )
     pairs, notes = _pairs(runs, [(a.id, b.id) for a, b in compared])
-    return BundleContents(tuple(runs), pairs, tuple(traces), studies, audits, divergences, queries, tuple(notes))
+    return BundleContents(
+        tuple(runs), pairs, tuple(traces), studies, audits, divergences, queries, tuple(notes), reports
+    )
 
 
 def _runs(store: Store, wanted: BundleRequest) -> Iterator[Run]:

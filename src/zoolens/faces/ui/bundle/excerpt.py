@@ -59,6 +59,7 @@ def chosen_context(
             [run.id for run in (*chosen.runs, *chosen.traces)] + [*_structures(store, entries), *_peaks(store, chosen)],
             chosen.studies,
             _explained(store, chosen.studies),
+            chosen.reports,
         )
         stack.callback(forget_index, target)
         for job in (*chosen.audits, *chosen.divergences):

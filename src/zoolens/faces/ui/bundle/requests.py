@@ -24,6 +24,7 @@ from zoolens.faces.ui.bundle.contents import BundleContents
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, File, Paged
 from zoolens.faces.ui.jobs.outputs import printed_by
+from zoolens.faces.ui.known_datasets import known_datasets
 from zoolens.faces.ui.resources.choose import ChooseQuery, choose
 from zoolens.faces.ui.resources.model import ModelQuery, model
 from zoolens.faces.ui.resources.run_answers import PredictionsQuery
@@ -39,10 +40,14 @@ X, Y = (str(ChooseQuery.model_fields[name].default) for name in "xy")  # what mo
 PAGING: Final = ("offset", "limit")
 MOST_PARTS: Final = 100
 MOST_PLANES: Final = 400  # pictures of one study's space
+MOST_DATASETS: Final = 6
 MOST_REDRAWN: Final = 200  # runs that can be chosen from by other figures than the usual ones
 LEFT_OUT: Final = {  # first parts of paths, or whole ones -> why no bundle has them
     "choose/completions": "queries are typed where there is a server",
     "jobs": "jobs need a server",
+    "home": "what is new and what needs a look are about a store that is used",
+    "search": "lists are searched in the browser",
+    "folder": "folders of this machine",
     "fleet": "machines and jobs change while they are looked at; `fleet grid --json` has the table",
     "services": "what runs now needs a server",
     "live": "models need a server",
@@ -68,8 +73,9 @@ def _of_runs(_: Context, chosen: BundleContents) -> Iterator[Parameters]:
     yield from ({"run": a, "other": b} for a, b in chosen.pairs)
 
 
-def _of_models(_: Context, chosen: BundleContents) -> Iterator[Parameters]:
+def _of_models(context: Context, chosen: BundleContents) -> Iterator[Parameters]:
     yield from ({"ref": ref} for ref in chosen.models)
+    yield from ({"ref": ref, "data": data} for ref in chosen.models for data in _dataset_names(context))
 
 
 def _of_networks(context: Context, chosen: BundleContents) -> Iterator[Parameters]:
@@ -97,18 +103,31 @@ def _of_choices(context: Context, chosen: BundleContents) -> Iterator[Parameters
     """Every query, and all runs without one, by every two of the usual figures where the runs are few."""
     if not chosen.runs:
         return
-    for q in ("", *chosen.queries):
-        named = [name for name in choose(context, ChooseQuery.model_validate({"q": q})).metrics if name in ALIASES]
+    for q, data in (*((q, "") for q in ("", *chosen.queries)), *(("", name) for name in _dataset_names(context))):
+        asked = {"q": q, "data": data}
+        known = [metric.name for metric in choose(context, ChooseQuery.model_validate(asked)).metrics]
+        named = [name for name in known if name in ALIASES]
         few = len(chosen.runs) <= MOST_REDRAWN
-        yield from ({"q": q, "x": x, "y": y} for x in named for y in named if few and x != y)
+        yield from ({**asked, "x": x, "y": y} for x in named for y in named if few and x != y)
         if not few or not {X, Y} <= set(named):
-            yield {"q": q, "x": X, "y": Y}
+            yield {**asked, "x": X, "y": Y}
+
+
+def _dataset_names(context: Context) -> list[str]:
+    """The datasets that a reader of the bundle can choose; none where there is but one."""
+    names = [known.name for known in known_datasets(context)]
+    return names[:MOST_DATASETS] if len(names) > 1 else []
 
 
 def _of_traces(_: Context, chosen: BundleContents) -> Iterator[Parameters]:
     yield {}
     yield from ({"run": run.id} for run in chosen.traces)
     yield from ({"run": a.id, "other": b.id} for a in chosen.traces for b in chosen.traces if a.id != b.id)
+
+
+def _of_reports(_: Context, chosen: BundleContents) -> Iterator[Parameters]:
+    yield {}
+    yield from ({"id": report} for report in chosen.reports)
 
 
 def _of_studies(context: Context, chosen: BundleContents) -> Iterator[Parameters]:
@@ -136,6 +155,8 @@ SUBJECTS: Final[Mapping[str, Subjects]] = {
     "audits": _of_audits,
     "divergences": _of_divergences,
     "choose": _of_choices,
+    "datasets": _once,
+    "reports": _of_reports,
     "traces": _of_traces,
     "study": _of_studies,
 }
@@ -211,6 +232,7 @@ def _levels(context: Context, parameters: Parameters) -> list[str]:
 
 CHOICES: Final[Mapping[tuple[str, str], Callable[[Context, Parameters], Sequence[Any]]]] = {
     ("/runs", "sort"): _run_sorts,
+    ("/models", "data"): lambda context, _: ("", *_dataset_names(context)),
     ("/study/trials", "sort"): lambda _, __: ("delta", "-delta", "trial", "-trial"),
     ("/traces/{run}/timeline", "level"): _levels,
 }

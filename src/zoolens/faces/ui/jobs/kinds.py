@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -13,8 +13,10 @@ from zoolens.faces.ui.endpoint import Query, RequestError
 from zoolens.faces.ui.jobs.permissions import check_data, check_model, check_runtime, check_subject
 
 MOST_MODELS = 50
+BUNDLE: Final = "bundle"  # the folder that an export writes, below that of its job
 _NAMED: Final = 3  # models that the title of a job names; the rest is counted
 _Name = str
+_Id = Annotated[str, Field(pattern="^([0-9a-f]{12}|[0-9a-f]{16})$")]
 
 
 class JobParameters(Query):
@@ -226,10 +228,59 @@ class QueryJob(JobParameters):
         return f"Query {self.text[:200]}"
 
 
+class DemoJob(JobParameters):
+    name = "demo"
+    summary = "Evaluate the models that come with zoolens"
+
+    task: Literal["classification", "detection"] = "classification"
+
+    def check(self, allowed: Sequence[Path]) -> None:
+        """Its models and data are built in."""
+
+    def arguments(self) -> list[str]:
+        return ["demo", self.task]
+
+    @property
+    def title(self) -> str:
+        return "Evaluate the models of the demo" if self.task == "classification" else "Evaluate the demo's detectors"
+
+
+class ExportJob(JobParameters):
+    name = "export"
+    summary = "Write a copy of the explorer with just what is named, to be sent to somebody"
+
+    reports: list[_Id] = Field([], max_length=20, description="Ids of reports.")
+    runs: list[_Id] = Field([], max_length=MOST_MODELS, description="Ids of runs.")
+    compare: list[tuple[_Id, _Id]] = Field([], max_length=20, description="Pairs of ids of runs.")
+    traces: list[_Id] = Field([], max_length=20, description="Ids of traces.")
+
+    def check(self, allowed: Sequence[Path]) -> None:
+        """Ids of the store, and no files. Pictures of inputs, which lie anywhere, are for the command line."""
+        if not (self.reports or self.runs or self.compare or self.traces):
+            raise RequestError("Nothing is named that could be exported.")
+
+    def arguments(self) -> list[str]:
+        named = _options(report=self.reports, runs=self.runs, trace=self.traces)
+        pairs = [word for a, b in self.compare for word in ("--compare", a, b)]
+        return ["ui", "export", *named, *pairs, "--json", "--", BUNDLE]
+
+    @property
+    def title(self) -> str:
+        counts = (
+            (len(self.reports), "report"), (len(self.runs), "run"), (len(self.compare), "comparison"),
+            (len(self.traces), "trace"),
+        )  # fmt: skip
+        words = [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count]
+        return f"Export {' and '.join(words)}"
+
+
 KINDS: tuple[type[JobParameters], ...] = (
-    EvaluateJob, AuditJob, CompareJob, TraceJob, PeaksJob, DivergeJob, NetworkJob, ExplainJob, QueryJob,
+    EvaluateJob, AuditJob, CompareJob, TraceJob, PeaksJob, DivergeJob, NetworkJob, ExplainJob, QueryJob, DemoJob,
+    ExportJob,
 )  # fmt: skip
-JobName = Literal["evaluate", "audit", "compare", "trace", "peaks", "diverge", "network", "explain", "query"]
+JobName = Literal[
+    "evaluate", "audit", "compare", "trace", "peaks", "diverge", "network", "explain", "query", "demo", "export",
+]  # fmt: skip
 
 
 def _options(**chosen: str | int | bool | Sequence[str] | None) -> list[str]:

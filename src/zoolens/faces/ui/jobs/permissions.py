@@ -63,6 +63,16 @@ def check_data(data: str, allowed: Sequence[Path]) -> None:
             _check_path(value, allowed, "dataset", _DEMO)
 
 
+def check_folder(text: str, allowed: Sequence[Path]) -> Path:
+    """The folder of this path, which lies in an allowed one."""
+    _check_text(text)
+    _check_path(text, allowed, "folder", "Name a folder that the explorer may read")
+    folder = Path(text).resolve()
+    if not folder.is_dir():
+        raise RequestError(f"There is no folder {text[:200]!r}.", status=404)
+    return folder
+
+
 def _lies_beside(value: str, own: Path, allowed: Sequence[Path]) -> bool:
     """Whether an option names something by its way from the dataset, such as masks=train/masks, in an allowed folder.
 

@@ -10,6 +10,11 @@ from zoolens.faces.ui.endpoint import Endpoint
 
 RESOURCES: Final = (
     "about",
+    "home",
+    "datasets",
+    "search",
+    "reports",
+    "folder",
     "models",
     "runs",
     "run",

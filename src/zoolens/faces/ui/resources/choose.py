@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from pydantic import Field
@@ -12,6 +12,7 @@ from pydantic import Field
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.phrases import first_few
 from zoolens.base.present.charts import Spec, drawn_spec, themed
+from zoolens.base.present.metric_words import figure_title
 from zoolens.base.recent_values import RecentValues
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, RowPage, Shown
@@ -46,6 +47,8 @@ class ChooseQuery(Query):
     x: str = Field("latency", max_length=100, description="The metric across.")
     y: str = Field("accuracy", max_length=100, description="The metric upwards.")
     size: str = Field("size", max_length=100, description="The metric that makes points large; empty: none.")
+    data: str = Field("", max_length=LONGEST, description="The dataset, where the query names none with DATA.")
+    task: str = Field("", max_length=100, description="The task, where the query names none with TASK.")
 
 
 class ChosenQuery(ChooseQuery, Paged):
@@ -80,6 +83,13 @@ class ShownRespect(Answer):
     factor: float
 
 
+class MetricChoice(Answer):
+    """`name` is what `x`, `y` and `size` take, `title` the same in words."""
+
+    name: Shown
+    title: Shown
+
+
 class ChoiceAnswer(Answer):
     """What there is to choose from, and the answer of a query over it."""
 
@@ -97,7 +107,7 @@ class ChoiceAnswer(Answer):
     x: ShownRespect | None
     y: ShownRespect | None
     size: ShownRespect | None
-    metrics: list[Shown]
+    metrics: list[MetricChoice]
     """What rows can be compared by."""
     title: Shown
     chart: Spec
@@ -157,18 +167,24 @@ class _Asked:
 _answered: RecentValues[tuple[int, str], _Asked] = RecentValues(KEPT)
 
 
-def _asked(context: Context, text: str) -> _Asked:
+def _asked(context: Context, query: ChooseQuery) -> _Asked:
     """The answer of a query, or the index as it is where there is none or it is wrong. Structures that nobody has read
     are not read here, since that takes long: `zoolens query` does."""
+    text, problem = query.q, None
     try:
         parsed = parse(text) if text.strip() else ParsedQuery()
-        problem = None
     except QueryError as error:
         parsed, problem = ParsedQuery(), _problem(error)
+    chosen = ParsedQuery(data=query.data or None)
     try:
-        index = index_for(parsed, context.store, task_category(parsed.task))
+        index = _index(context, replace(parsed, data=parsed.data or chosen.data), parsed.task or query.task)
     except ZoolensError as error:
-        index, problem = index_for(ParsedQuery(), context.store, task_category(None)), _problem(error, text)
+        problem = problem or _problem(error, text)
+        try:
+            index = _index(context, chosen, query.task)
+        except ZoolensError:
+            # Nothing that could be chosen was measured on the chosen dataset: what there is on the others is shown.
+            index = _index(context, ParsedQuery(), "")
     if not text.strip() or problem is not None:
         return _Asked(index, None, problem)
     key = (id(index), text)
@@ -182,6 +198,10 @@ def _asked(context: Context, text: str) -> _Asked:
     return known
 
 
+def _index(context: Context, asked: ParsedQuery, task: str) -> Index:
+    return index_for(asked, context.store, task_category(task or None))
+
+
 def _problem(error: ZoolensError, text: str = "") -> Problem:
     start, end = 0, len(text)
     if isinstance(error, QueryError):
@@ -191,7 +211,7 @@ def _problem(error: ZoolensError, text: str = "") -> Problem:
 
 def choose(context: Context, query: ChooseQuery) -> ChoiceAnswer:
     with _ALONE:
-        asked = _asked(context, query.q)
+        asked = _asked(context, query)
         choice = _choice(asked, query.x, query.y, query.size)
         chart = choice_chart(choice)
         answer = asked.answer
@@ -203,7 +223,7 @@ def choose(context: Context, query: ChooseQuery) -> ChoiceAnswer:
             verdict=_verdict(asked, choice),
             notes=[*choice.notes, *(() if answer is None else answer.notes)],
             rows=choice.rows - choice.never_run,
-            metrics=_metrics(asked),
+            metrics=[MetricChoice(name=name, title=_title(name)) for name in _metrics(asked)],
             title=chart.title,
             chart=themed(chart),
             funnel=drawn_spec(None if answer is None else funnel_chart(answer.plan)),
@@ -267,9 +287,14 @@ def _metrics(asked: _Asked) -> list[str]:
     return list(dict.fromkeys((*aliases, *related, *sorted(columns))))
 
 
+def _title(name: str) -> str:
+    metric, _, scope = name.partition("@")
+    return figure_title(metric, scope)
+
+
 def chosen(context: Context, query: ChosenQuery) -> ChosenRows:
     with _ALONE:
-        asked = _asked(context, query.q)
+        asked = _asked(context, query)
         choice = _choice(asked, query.x, query.y, query.size, most=None)
         points = [point for point in choice.points if _inside(point, query)]
         if asked.answer is not None:

@@ -31,6 +31,7 @@ from zoolens.findings.comparisons.report_page import (
     verdict,
 )
 from zoolens.findings.comparisons.wording import agreement_words, metric_words, silence_words, uncompared_words
+from zoolens.findings.queries.planning.metrics import higher_is_better
 
 _LONGEST: Final = 200  # letters of a run's name
 _MOST_CLASSES: Final = 50
@@ -56,9 +57,12 @@ class ComparedRun(Answer):
 
 
 class ComparedDifference(Answer):
-    """How much better B is than A on the same inputs, by the metric that judges the task, with its 95 % interval."""
+    """B − A on the same inputs, by the metric that judges the task, with its 95 % interval."""
 
     metric: Shown
+    """In words."""
+    more_is_better: bool
+    """Not of errors: where B has more of them, A is better."""
     value: float
     low: float
     high: float
@@ -204,7 +208,7 @@ def _difference(report: Report) -> ComparedDifference | None:
     answers = report.answers
     if answers is not None:
         return (
-            _apart("top-1", "fraction", answers.top1_change, answers.difference, answers.p_value)
+            _apart("top1", "fraction", answers.top1_change, answers.difference, answers.p_value)
             if answers.labelled
             else None
         )
@@ -213,7 +217,7 @@ def _difference(report: Report) -> ComparedDifference | None:
         if metric is not None:
             return _apart(metric.name, metric.unit, metric.b - metric.a, metric.difference, metric.p_value)
         if change.score_a is not None and change.score_b is not None:
-            return _apart("mean score", "", change.score_b - change.score_a, change.difference, None)
+            return _apart("score", "", change.score_b - change.score_a, change.difference, None)
     return None
 
 
@@ -225,7 +229,16 @@ def _apart(
     scale, shown = (100.0, "points") if unit == "fraction" else (1.0, unit)
     low, high = (scale * end for end in interval)
     clear, words = low > 0 or high < 0, "" if p is None else p_value(p)
-    return ComparedDifference(metric=metric, value=scale * value, low=low, high=high, unit=shown, clear=clear, p=words)
+    return ComparedDifference(
+        metric=metric_title(metric),
+        more_is_better=higher_is_better(metric),
+        value=scale * value,
+        low=low,
+        high=high,
+        unit=shown,
+        clear=clear,
+        p=words,
+    )
 
 
 def _outcomes(report: Report) -> list[OutcomeCount]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
+import zipfile
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Any, Final
@@ -14,12 +16,13 @@ from pydantic import Field
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Event, File, NotFound, Paged, Query, Shown
 from zoolens.faces.ui.jobs.folder import JobFolder, JobState
-from zoolens.faces.ui.jobs.kinds import KINDS, JobParameters
+from zoolens.faces.ui.jobs.kinds import BUNDLE, KINDS, ExportJob, JobParameters
 from zoolens.faces.ui.jobs.outputs import printed_by
 
 _LOOK: Final = 0.3  # seconds between two looks at a job that somebody follows
 _STEP: Final = 1 << 16  # bytes of progress that are read at a time
 _MOST_OUTPUT: Final = 64 << 20
+_MOST_BUNDLE: Final = 256 << 20
 _MOST_RUNS: Final = 500
 _RUN: Final = re.compile(r"[0-9a-f]{16}")
 
@@ -157,6 +160,22 @@ def _told(line: dict[str, Any]) -> dict[str, Any]:
     return {"message": str(line.get("say", ""))}
 
 
+def bundle(context: Context, query: JobQuery) -> File:
+    """The folder that an export wrote, as one file."""
+    folder, _ = printed_by_kind(context, query.id, ExportJob.name, "This job wrote no bundle.")
+    written = sorted(path for path in (folder.path / BUNDLE).rglob("*") if path.is_file())
+    if not written or sum(path.stat().st_size for path in written) > _MOST_BUNDLE:
+        raise NotFound(
+            "There is no bundle that can be sent: it was removed, or is too large.",
+            hint="`zoolens ui export FOLDER` writes one of any size.",
+        )
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+        for path in written:
+            packed.write(path, f"zoolens-{folder.id}/{path.relative_to(folder.path / BUNDLE)}")
+    return File(content.getvalue(), "application/zip", f"zoolens-{folder.id}.zip")
+
+
 def job_of(folder: JobFolder) -> Job:
     asked, end, state = folder.asked(), folder.end() or {}, folder.state
     failed = state in (JobState.FAILED, JobState.CANCELLED)
@@ -204,5 +223,6 @@ ENDPOINTS: Final = (
     Endpoint("/jobs/{id}", "One job", job, needs_store=False),
     Endpoint("/jobs/{id}", "Cancel a job; what it measured is kept", cancel, method="DELETE", needs_store=False),
     Endpoint("/jobs/{id}/output", "What the command of a job printed, as JSON", output, needs_store=False),
+    Endpoint("/jobs/{id}/bundle", "The folder that an export wrote, as a ZIP file", bundle, needs_store=False),
     Endpoint("/jobs/{id}/events", "Progress of a job, as it comes", events, stream=JobProgress, needs_store=False),
 )

@@ -11,6 +11,7 @@ from pydantic import Field
 from zoolens.base.present.metric_words import metric_title
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Query, Shown
+from zoolens.faces.ui.known_datasets import named_dataset
 from zoolens.faces.ui.page_figures import Figure, figure_of
 from zoolens.faces.ui.resources.model import find_model
 from zoolens.findings.comparisons.history import History, HistoryPoint, run_history
@@ -25,6 +26,7 @@ _PROCESS: Final = {"peak_memory": "process"}  # the scope, where it is not the u
 
 class MeasuredQuery(Query):
     ref: str = Field(max_length=500, description="The model, as zoo:name@version.")
+    data: str = Field("", max_length=200, description="The name of a dataset; empty: that with most of its runs.")
 
 
 class MeasuredPoint(Answer):
@@ -64,11 +66,13 @@ class Measured(Answer):
 def measured(context: Context, query: MeasuredQuery) -> Measured:
     row, _ = find_model(context, query.ref)
     name = bare(row.ref)
-    newest = context.store.runs(model=name, limit=1)
+    chosen = named_dataset(context, query.data) if query.data else None
+    newest = context.store.runs(model=name, dataset=query.data or None, limit=1)
     if not newest:
         return Measured(figures=[])
     wanted = dict.fromkeys((main_metric(newest[0]), *_FURTHER))
-    courses = [run_history(context.store, name, metric, _PROCESS.get(metric)) for metric in wanted]
+    dataset = None if chosen is None else chosen.fingerprint
+    courses = [run_history(context.store, name, metric, _PROCESS.get(metric), dataset=dataset) for metric in wanted]
     return Measured(figures=[_figure(course) for course in courses if course.points])
 
 

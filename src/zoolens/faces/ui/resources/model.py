@@ -11,6 +11,7 @@ from zoolens.base.present.figures import count, figure
 from zoolens.base.present.text import without_folders
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, Query, Shown
+from zoolens.faces.ui.known_datasets import named_dataset
 from zoolens.faces.ui.model_index import UNKNOWN, ModelRow
 from zoolens.findings.audit.claims_chart import ClaimBeside, claims_beside, claims_chart
 from zoolens.findings.audit.naming import claimed_architecture, claiming
@@ -33,6 +34,7 @@ class ModelQuery(Query):
 
 class HistoryQuery(Query):
     ref: str = Field(max_length=500, description="The model, as zoo:name@version.")
+    data: str = Field("", max_length=200, description="The name of a dataset; empty: that with most of its runs.")
     metric: Literal["", "top1", "top5", "latency_p50", "latency_p95", "throughput", "file_size", "ece"] = Field(
         "", description="Empty: the one that judges its newest run."
     )
@@ -166,9 +168,10 @@ def _namesakes(context: Context, row: ModelRow) -> list[Namesake]:
 
 def history(context: Context, query: HistoryQuery) -> HistoryAnswer:
     row, _ = find_model(context, query.ref)
-    newest = () if query.metric else context.store.runs(model=bare(row.ref), limit=1)
+    chosen = named_dataset(context, query.data) if query.data else None
+    newest = () if query.metric else context.store.runs(model=bare(row.ref), dataset=query.data or None, limit=1)
     metric: str = query.metric or (main_metric(newest[0]) if newest else ACCURACY)
-    course = run_history(context.store, bare(row.ref), metric)
+    course = run_history(context.store, bare(row.ref), metric, dataset=None if chosen is None else chosen.fingerprint)
     chart = history_chart(course)
     return HistoryAnswer(runs=len(course.points), others=course.others, title=chart.title, chart=themed(chart))
 

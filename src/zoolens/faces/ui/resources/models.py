@@ -38,6 +38,7 @@ class ModelsQuery(Paged):
     licence: list[str] = Field([], description="Licences, in any case; an empty text means unknown.")
     size: list[str] = Field([], description="Numbers of parameters: <1M, 1M-10M, 10M-100M, >100M, or empty.")
     measured: list[Literal["yes", "no"]] = Field([], description="Whether the store has an evaluation.")
+    data: str = Field("", max_length=_LONGEST_SEARCH, description="Count and show the runs on this dataset alone.")
     sort: Sort = Field(
         "best", description="The column to sort by, the largest first with a minus sign; best: as they fit the search."
     )
@@ -119,7 +120,7 @@ _SORTS: Final[dict[str, Callable[[ModelRow], Any]]] = {
 
 
 def models(context: Context, query: ModelsQuery) -> ModelPage:
-    known = context.models.models()
+    known = context.models.models((query.data,) if query.data else ())
     fitting, facets = _search(known, _key(query))
     places = _sorted(known, fitting, query.sort)[query.page]
     rows = [known.rows[place] for place in places.tolist()]
@@ -137,6 +138,11 @@ def models(context: Context, query: ModelsQuery) -> ModelPage:
         complete=known.listed.complete,
         notes=list(known.listed.notes),
     )
+
+
+def places_found(known: Models, query: ModelsQuery) -> NDArray[np.int64]:
+    """The places of the rows that a question finds, in its order."""
+    return _sorted(known, _search(known, _key(query))[0], query.sort)
 
 
 Places = NDArray[np.int64]

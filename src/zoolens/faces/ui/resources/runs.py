@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from zoolens.base.present.figures import stack_label
+from zoolens.base.present.metric_words import figure_title
 from zoolens.base.store.browsing import Facets as RunFacets
 from zoolens.base.store.browsing import FigureOrder, RunsWanted, TimeOrder, figures_stored, page_with_facets
 from zoolens.base.store.records import Observation, Run, RunKind
@@ -93,6 +94,8 @@ class SortChoice(Answer):
     value: Shown
     metric: Shown
     scope: Shown
+    title: Shown
+    """Both in words, such as "median latency, batches of 8"."""
 
 
 class RunList(Answer):
@@ -192,7 +195,12 @@ class SortableFigures(Answer):
 def sortable_figures(context: Context, _: FiguresQuery) -> SortableFigures:
     return SortableFigures(
         rows=[
-            SortChoice(value=f"{metric}@{scope}" if scope else metric, metric=metric, scope=scope)
+            SortChoice(
+                value=f"{metric}@{scope}" if scope else metric,
+                metric=metric,
+                scope=scope,
+                title=figure_title(metric, scope),
+            )
             for metric, scope in figures_stored(context.store)[:MOST_ROWS]
         ]
     )

@@ -169,7 +169,7 @@ def _at_most(seconds: float | None) -> str:
 def services(context: Context, query: ServicesQuery) -> ServiceList:
     ids = context.store.run_ids(kind=RunKind.SERVING)
     runs = context.store.runs_of(ids[query.page])
-    return ServiceList(total=len(ids), rows=[_summary(session_of(context.store, run)) for run in runs])
+    return ServiceList(total=len(ids), rows=[session_summary(session_of(context.store, run)) for run in runs])
 
 
 def service(context: Context, query: ServiceQuery) -> ServiceDetail:
@@ -180,7 +180,7 @@ def service(context: Context, query: ServiceQuery) -> ServiceDetail:
     chart = session_chart(session_course(session))
     groups = grouped_events(session.events)
     return ServiceDetail(
-        summary=_summary(session),
+        summary=session_summary(session),
         sentences=session_sentences(session),
         chart_title=chart.title,
         chart=themed(chart),
@@ -207,7 +207,7 @@ def _events(group: EventGroup) -> ServiceEvents:
     )
 
 
-def _summary(session: Session) -> ServiceSession:
+def session_summary(session: Session) -> ServiceSession:
     times = [row.time for rows in (session.events, session.answers, session.objectives) for row in rows]
     last = max(times, default=int(session.run.created.timestamp() * _SECOND))
     answering = [event.model for event in session.events if event.model]

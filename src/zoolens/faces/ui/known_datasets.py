@@ -1,0 +1,99 @@
+"""The datasets that something was measured on: what a reader chooses among once, for every page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from zoolens.base.errors import StoreError
+from zoolens.base.store.browsing import RunsWanted, datetime_of, matching
+from zoolens.base.store.records import Run
+from zoolens.base.store.run_columns import RunColumns
+from zoolens.faces.ui.context import Context
+from zoolens.findings.comparisons.signatures import task_of
+from zoolens.findings.measure.run_data import main_metric
+
+_NONE: Final = ("",)  # no dataset has this name
+_LOOKED_AT: Final = 8  # models of a dataset, the newest, whose tasks are asked for
+
+
+@dataclass(frozen=True)
+class KnownDataset:
+    """`name` is the one by which lists of runs are filtered: no other dataset has it."""
+
+    name: str
+    fingerprint: str
+    inputs: int
+    runs: int
+    models: int
+    newest: datetime
+    # What models do on it, each with the metric that judges them; the task of its newest run first
+    metrics: dict[str, str]
+
+    @property
+    def tasks(self) -> list[str]:
+        return list(self.metrics)
+
+
+def known_datasets(context: Context) -> list[KnownDataset]:
+    """All datasets with evaluations, the one that was used last first. It is kept until the store changes."""
+    return context.runs.derived("datasets", lambda columns: _known(context, columns))
+
+
+def named_dataset(context: Context, name: str) -> KnownDataset | None:
+    """The dataset of this name."""
+    return next((known for known in known_datasets(context) if known.name == name), None)
+
+
+def wanted_names(context: Context, data: str, task: str) -> tuple[str, ...]:
+    """The names of the datasets that a reader chose: one, those of a task, or none where he chose nothing."""
+    if data:
+        return (data,)
+    if not task:
+        return ()
+    return tuple(known.name for known in known_datasets(context) if task in known.metrics) or _NONE
+
+
+def _known(context: Context, columns: RunColumns) -> list[KnownDataset]:
+    places = np.flatnonzero(matching(columns, RunsWanted()))
+    datasets = columns.dataset[places]
+    found = []
+    for code in np.unique(datasets).tolist():
+        own = places[datasets == code][::-1]  # the newest first
+        _, first = np.unique(columns.model[own], return_index=True)
+        shown = own[np.sort(first)[:_LOOKED_AT]]
+        found.append((code, own, len(first), [columns.ids[place] for place in shown.tolist()]))
+    try:
+        runs = context.store.runs_of([run_id for *_, ids in found for run_id in ids], stages=False)
+    except StoreError:
+        # Pages that read these runs name the damage; the list of datasets stays usable without their tasks.
+        runs = []
+    by_id = {run.id: run for run in runs}
+    listed = []
+    for code, own, models, ids in found:
+        sample = [by_id[run_id] for run_id in ids if run_id in by_id]
+        subject = columns.datasets[code]
+        listed.append(
+            KnownDataset(
+                name=subject.name,
+                fingerprint=subject.fingerprint,
+                inputs=sample[0].inputs if sample else 0,
+                runs=len(own),
+                models=models,
+                newest=datetime_of(columns.created[own[0]]),
+                metrics=_metrics(sample),
+            )
+        )
+    return sorted(listed, key=lambda known: (known.newest, known.name), reverse=True)
+
+
+def _metrics(newest_first: Sequence[Run]) -> dict[str, str]:
+    """The metric of each task, by its newest run."""
+    metrics: dict[str, str] = {}
+    for run in newest_first:
+        metrics.setdefault(task_of(run), main_metric(run))
+    return metrics

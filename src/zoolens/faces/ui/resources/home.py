@@ -1,0 +1,277 @@
+"""/home: what there is, what is good, what changed, and what needs a look: one answer for the first page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Final, Literal
+
+from pydantic import Field
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.phrases import first_few
+from zoolens.base.present.figures import with_interval
+from zoolens.base.present.metric_words import metric_title
+from zoolens.base.store.browsing import RunsWanted, best_runs, page_of_runs
+from zoolens.base.store.records import Observation, Run, RunKind
+from zoolens.base.store.run_columns import RunState
+from zoolens.faces.serving.services.events import session_of
+from zoolens.faces.ui.context import Context
+from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
+from zoolens.faces.ui.jobs.folder import JobState
+from zoolens.faces.ui.known_datasets import KnownDataset, known_datasets, wanted_names
+from zoolens.faces.ui.page_figures import Figure, figure_named, listed_figures
+from zoolens.faces.ui.recent_changes import recent_changes
+from zoolens.faces.ui.resources.audits import AuditQuery, audit, audits
+from zoolens.faces.ui.resources.fleet import MachinesQuery, machines
+from zoolens.faces.ui.resources.jobs import Job, job_of
+from zoolens.faces.ui.resources.runs import LONGEST, RunItem, run_item
+from zoolens.faces.ui.resources.services import ServiceSession, session_summary
+from zoolens.findings.measure.run_data import SCORE, judged_observation
+from zoolens.findings.queries.planning.metrics import higher_is_better
+
+DATASETS: Final = 4
+BEST: Final = 3  # models of each dataset
+_AMONG: Final = 12  # of which it is asked whether their intervals touch that of the best
+_NEWEST: Final = 6
+_SHOWN: Final = 3  # services and jobs
+_MOST_MOVED: Final = 6
+_FURTHER: Final = ("file_size",)
+_NAMED: Final = 3
+
+Level = Literal["high", "medium", "low", "info"]
+
+
+class HomeQuery(Query):
+    data: str = Field("", max_length=LONGEST, description="The name of a dataset; empty: all.")
+    task: str = Field("", max_length=LONGEST, description="Datasets of this task; empty: all.")
+    days: int = Field(0, ge=0, le=3650, description="How far back changes go; 0: 1, 7 or 30, as there is something.")
+
+
+class BestModel(Answer):
+    """A model by its newest run in the runtime in which it is best."""
+
+    run: RunItem
+    size: Figure | None
+
+
+class BestOnDataset(Answer):
+    """The best models of one dataset by the metric of one task, the best first."""
+
+    dataset: Shown
+    task: Shown
+    title: Shown
+    """The metric in words."""
+    inputs: int
+    runs: int
+    models: int
+    rows: list[BestModel]
+    note: Shown
+    """Which others may be as good, as far as their intervals tell."""
+
+
+class Change(Answer):
+    """A sentence about what is new; `run` and `before` are ids of the two runs that it is about, or empty."""
+
+    sentence: Shown
+    run: str
+    before: str
+
+
+class Changes(Answer):
+    """What is new since `since`. `days` is 0 where nothing is."""
+
+    days: int
+    since: datetime
+    runs: int
+    failed: int
+    models: int
+    """Models that had not been run before."""
+    compared: int
+    """So many runs were held against the run before them, of the same model and runtime."""
+    lines: list[Change]
+    more: int
+    """Figures that moved and are not among `lines`."""
+
+
+class Alarm(Answer):
+    """Something that needs a look; `page` and `rest` are the address of the page that shows it."""
+
+    level: Level
+    sentence: Shown
+    page: str
+    rest: Shown
+
+
+class Home(Answer):
+    """`runs` evaluations in all, of the chosen datasets."""
+
+    runs: int
+    datasets: int
+    best: list[BestOnDataset]
+    newest: list[RunItem]
+    changes: Changes
+    alarms: list[Alarm]
+    services: list[ServiceSession]
+    jobs: list[Job]
+
+
+def home(context: Context, query: HomeQuery) -> Home:
+    chosen = wanted_names(context, query.data, query.task)
+    known = [one for one in known_datasets(context) if not chosen or one.name in chosen]
+    page = page_of_runs(context.runs, RunsWanted(datasets=chosen), limit=_NEWEST)
+    newest = context.store.runs_of(page.ids)
+    figures = listed_figures(context.store, newest)
+    best = list(_best(context, known[:DATASETS], query.task))
+    return Home(
+        runs=page.total,
+        datasets=len(known),
+        best=best,
+        newest=[run_item(run, figures[run.id]) for run in newest],
+        changes=_changes(context, chosen, known[:DATASETS], query.days),
+        alarms=list(_alarms(context, chosen)),
+        services=_services(context),
+        jobs=[job_of(folder) for folder in context.jobs.jobs()[:_SHOWN]],
+    )
+
+
+# --- the best
+
+
+def _best(context: Context, known: Sequence[KnownDataset], task: str) -> Iterator[BestOnDataset]:
+    for one in known:
+        for name, metric in one.metrics.items():
+            if task in ("", name):
+                found = _best_of(context, one, name, metric)
+                if found is not None:
+                    yield found
+
+
+def _best_of(context: Context, known: KnownDataset, task: str, metric: str) -> BestOnDataset | None:
+    # Where a dataset does not define the main metric, the mean score stands in.
+    shown = next((name for name in (metric, SCORE) if _best_ids(context, known, name, among=1)), metric)
+    ids = _best_ids(context, known, shown)
+    by_id = {run.id: run for run in context.store.runs_of(ids)}
+    runs = [by_id[run_id] for run_id in ids if run_id in by_id]
+    figures = listed_figures(context.store, runs, _FURTHER)
+    judged = [(run, judged_observation(run, figures[run.id])) for run in runs]
+    sound = [(run, fact) for run, fact in judged if fact is not None and fact.metric == shown]
+    if not sound:
+        return None
+    return BestOnDataset.of(
+        known,
+        dataset=known.name,
+        task=task,
+        title=metric_title(shown),
+        rows=[_row(run, figures[run.id]) for run, _ in sound[:BEST]],
+        note=_note(sound),
+    )
+
+
+def _best_ids(
+    context: Context, known: KnownDataset, metric: str, *, until: datetime | None = None, among: int = _AMONG
+) -> list[str]:
+    wanted = RunsWanted(datasets=(known.name,), until=until)
+    best = best_runs(context.runs, wanted, metric, largest=higher_is_better(metric), among=among)
+    return [run_id for run_id, _ in best.get(known.name, ())]
+
+
+def _row(run: Run, figures: Sequence[Observation]) -> BestModel:
+    return BestModel(run=run_item(run, figures), size=figure_named(figures, "file_size"))
+
+
+def _note(sound: Sequence[tuple[Run, Observation]]) -> str:
+    """Whether the best is clearly the best, as far as intervals of single runs tell."""
+    (_, best), *others = sound
+    if best.low is None or best.high is None:
+        return "Without an interval nobody knows whether it is clearly the best." if others else ""
+    touching = [run.ref.partition("@")[0] for run, fact in others if _touches(best, fact)]
+    if not touching:
+        return "Its interval lies beyond those of all others." if others else ""
+    more = "" if len(touching) < _AMONG - 1 else ", and maybe further ones"
+    verb = "has an interval that reaches" if len(touching) == 1 else "have intervals that reach"
+    return (
+        f"{first_few(touching, _NAMED)}{more} {verb} into that of the first: only a comparison tells which is better."
+    )
+
+
+def _touches(best: Observation, other: Observation) -> bool:
+    if best.low is None or best.high is None or other.low is None or other.high is None:
+        return True
+    return other.high >= best.low and other.low <= best.high
+
+
+# --- what changed
+
+
+def _changes(context: Context, chosen: tuple[str, ...], known: Sequence[KnownDataset], days: int) -> Changes:
+    recent = recent_changes(context, chosen, days)
+    lines = list(_new_best(context, known, recent.since)) if recent.days else []
+    lines += [Change.of(moved) for moved in recent.moved[:_MOST_MOVED]]
+    return Changes.of(recent, lines=lines, more=max(0, len(recent.moved) - _MOST_MOVED))
+
+
+def _new_best(context: Context, known: Sequence[KnownDataset], since: datetime) -> Iterator[Change]:
+    """Datasets whose best model is another one than before."""
+    for one in known:
+        if one.newest < since:
+            continue
+        for metric in dict.fromkeys(one.metrics.values()):
+            now, then = (_best_ids(context, one, metric, until=until, among=1) for until in (None, since))
+            runs = {run.id: run for run in context.store.runs_of([*now, *then])}
+            if not (now and then) or not {now[0], then[0]} <= runs.keys():
+                continue
+            new, old = runs[now[0]], runs[then[0]]
+            if new.ref == old.ref:
+                continue
+            facts = listed_figures(context.store, [new, old])
+            ours, theirs = (judged_observation(run, facts[run.id]) for run in (new, old))
+            if ours is None or theirs is None:
+                continue
+            words = f"{new.ref.partition('@')[0]} is the best on {one.name} by {metric_title(metric)}"
+            before = f"{old.ref.partition('@')[0]} was, with {with_interval(theirs)}"
+            yield Change(sentence=f"{words}: {with_interval(ours)}; {before}", run=new.id, before=old.id)
+
+
+# --- what needs a look
+
+
+def _alarms(context: Context, chosen: tuple[str, ...]) -> Iterator[Alarm]:
+    failed = page_of_runs(context.runs, RunsWanted(datasets=chosen, states=(RunState.FAILED,)), limit=0).total
+    if failed:
+        words = "1 evaluation has" if failed == 1 else f"{failed:,} evaluations have"
+        yield Alarm(level="medium", sentence=f"{words} a stage that failed.", page="runs", rest="")
+    with suppress(ZoolensError):
+        yield from _audit(context)
+    lost = machines(context, MachinesQuery(limit=1)).lost
+    if lost:
+        words = "1 machine" if lost == 1 else f"{lost:,} machines"
+        yield Alarm(level="medium", sentence=f"{words} of the fleet gave no sign of life.", page="fleet", rest="")
+    broken = [folder for folder in context.jobs.jobs()[:_NEWEST] if folder.state is JobState.FAILED]
+    if broken:
+        named = first_few([str(folder.asked().get("title", "")) for folder in broken], _NAMED)
+        yield Alarm(level="low", sentence=f"Of the newest jobs failed: {named}.", page="jobs", rest="")
+
+
+def _audit(context: Context) -> Iterator[Alarm]:
+    """The gravest findings of the last audit that ended well."""
+    done = [one for one in audits(context, Paged(limit=_NEWEST)).rows if one.state is JobState.DONE]
+    if not done:
+        return
+    summary = audit(context, AuditQuery(id=done[0].id))
+    counts = {one.severity: one.count for one in summary.severities if one.count}
+    level: Level | None = next((severity for severity in ("high", "medium") if severity in counts), None)
+    if level is not None:
+        words = ", ".join(f"{count:,} {severity}" for severity, count in counts.items())
+        yield Alarm(level=level, sentence=f"The last audit found: {words}.", page="audit", rest=done[0].id)
+
+
+def _services(context: Context) -> list[ServiceSession]:
+    """The newest sessions of services, those that answer now first."""
+    runs = context.store.runs_of(context.store.run_ids(kind=RunKind.SERVING, limit=_SHOWN))
+    found = [session_summary(session_of(context.store, run)) for run in runs]
+    return sorted(found, key=lambda session: session.state != "active")
+
+
+ENDPOINTS: Final = (Endpoint("/home", "What there is, what is good, what changed and what needs a look", home),)
