@@ -1,25 +1,10 @@
 // The pages of the explorer. To add one, write a file beside this one and put it into the list.
 import type { ComponentType } from "preact";
 import { holds, isLive } from "../api";
-import { ApiPage } from "./api";
-import { AuditPage } from "./audit";
-import { ChoosePage } from "./choose";
-import { ComparePage } from "./compare";
-import { DivergePage } from "./diverge";
-import { FleetPage } from "./fleet";
-import { FolderPage } from "./folder";
 import { HomePage } from "./home";
-import { JobsPage } from "./jobs";
-import { LivePage } from "./live";
-import { ModelPage } from "./model";
+import { later } from "./later";
 import { ModelsPage } from "./models";
-import { NetworksPage } from "./networks";
-import { ReportsPage } from "./reports";
-import { RunPage } from "./run";
 import { RunsPage } from "./runs";
-import { ServicesPage } from "./services";
-import { StudiesPage } from "./studies";
-import { TracesPage } from "./traces";
 
 /** What somebody wants who looks for a page. */
 export const GROUPS = ["Look", "Compare", "Understand", "Serve", "Train"] as const;
@@ -51,23 +36,23 @@ export interface PageProps {
 export const PAGES: Page[] = [
   { path: "home", title: "Home", group: "Look", link: "Home", about: "what is good, what changed, what to do next", follows: true, component: HomePage },
   { path: "models", title: "Models", group: "Look", link: "Models", about: "all models of zoos and store", needs: "/runs/{run}", follows: true, component: ModelsPage },
-  { path: "model", title: "Model", group: "Look", needs: "/model/{ref}", follows: true, component: ModelPage },
+  { path: "model", title: "Model", group: "Look", needs: "/model/{ref}", follows: true, component: later("ModelPage") },
   { path: "runs", title: "Runs", group: "Look", link: "Runs", about: "all evaluations", needs: "/runs/{run}", follows: true, component: RunsPage },
-  { path: "run", title: "Run", group: "Look", needs: "/runs/{run}", component: RunPage },
-  { path: "live", title: "Live", group: "Look", link: "Live", about: "try models on a picture or a text", component: LivePage },
-  { path: "reports", title: "Reports", group: "Look", link: "Reports", about: "pages of figures, charts and notes, to be sent", needs: "/reports/{id}", component: ReportsPage },
-  { path: "folder", title: "A folder of models", group: "Look", component: FolderPage },
-  { path: "choose", title: "Choose", group: "Compare", link: "Choose", about: "which model to take; the query language", needs: "/choose", follows: true, component: ChoosePage },
-  { path: "compare", title: "Compare", group: "Compare", link: "Compare", about: "two runs on the same inputs", needs: "/comparison", follows: true, component: ComparePage },
-  { path: "networks", title: "Two networks", group: "Compare", needs: "/networks", component: NetworksPage },
-  { path: "traces", title: "Traces", group: "Understand", link: "Traces", about: "where the time goes", needs: "/traces/{run}", component: TracesPage },
-  { path: "diverge", title: "Diverge", group: "Understand", link: "Diverge", about: "at which layer two environments part", needs: "/divergences/{id}", component: DivergePage },
-  { path: "audit", title: "Audit", group: "Understand", link: "Audit", about: "claims and names against facts", needs: "/audits/{id}", component: AuditPage },
-  { path: "services", title: "Services", group: "Serve", link: "Services", about: "what was served, and why it switched", component: ServicesPage },
-  { path: "fleet", title: "Fleet", group: "Serve", link: "Fleet", about: "machines, their jobs, models on every kind of machine", component: FleetPage },
-  { path: "jobs", title: "Jobs", group: "Serve", link: "Jobs", about: "evaluate models; what runs and what ended", component: JobsPage },
-  { path: "api", title: "API", group: "Serve", link: "API", about: "everything as JSON", component: ApiPage },
-  { path: "studies", title: "Crosstrain", group: "Train", link: "Crosstrain", about: "one recipe in several frameworks", needs: "/study", component: StudiesPage },
+  { path: "run", title: "Run", group: "Look", needs: "/runs/{run}", component: later("RunPage") },
+  { path: "live", title: "Live", group: "Look", link: "Live", about: "try models on a picture or a text", component: later("LivePage") },
+  { path: "reports", title: "Reports", group: "Look", link: "Reports", about: "pages of figures, charts and notes, to be sent", needs: "/reports/{id}", component: later("ReportsPage") },
+  { path: "folder", title: "A folder of models", group: "Look", component: later("FolderPage") },
+  { path: "choose", title: "Choose", group: "Compare", link: "Choose", about: "which model to take; the query language", needs: "/choose", follows: true, component: later("ChoosePage") },
+  { path: "compare", title: "Compare", group: "Compare", link: "Compare", about: "two runs on the same inputs", needs: "/comparison", follows: true, component: later("ComparePage") },
+  { path: "networks", title: "Two networks", group: "Compare", needs: "/networks", component: later("NetworksPage") },
+  { path: "traces", title: "Traces", group: "Understand", link: "Traces", about: "where the time goes", needs: "/traces/{run}", component: later("TracesPage") },
+  { path: "diverge", title: "Diverge", group: "Understand", link: "Diverge", about: "at which layer two environments part", needs: "/divergences/{id}", component: later("DivergePage") },
+  { path: "audit", title: "Audit", group: "Understand", link: "Audit", about: "claims and names against facts", needs: "/audits/{id}", component: later("AuditPage") },
+  { path: "services", title: "Services", group: "Serve", link: "Services", about: "what was served, and why it switched", component: later("ServicesPage") },
+  { path: "fleet", title: "Fleet", group: "Serve", link: "Fleet", about: "machines, their jobs, models on every kind of machine", component: later("FleetPage") },
+  { path: "jobs", title: "Jobs", group: "Serve", link: "Jobs", about: "evaluate models; what runs and what ended", component: later("JobsPage") },
+  { path: "api", title: "API", group: "Serve", link: "API", about: "everything as JSON", component: later("ApiPage") },
+  { path: "studies", title: "Crosstrain", group: "Train", link: "Crosstrain", about: "one recipe in several frameworks", needs: "/study", component: later("StudiesPage") },
 ];
 
 /** The pages that there is something for: all of them, or those of a bundle. */

@@ -67,7 +67,8 @@ def _has(words: Sequence[str], text: str) -> bool:
 
 def _models(context: Context, _: list[str], q: str) -> Iterator[Hit]:
     known = context.models.models()
-    for place in places_found(known, ModelsQuery(q=q))[:_MODELS].tolist():
+    # Those that were run here come first.
+    for place in places_found(known, ModelsQuery(q=q, sort="-latest"))[:_MODELS].tolist():
         row = known.rows[place]
         runs = "not run here" if not row.runs else "1 run" if row.runs == 1 else f"{row.runs:,} runs"
         yield _hit("model", row.ref.partition("@")[0], f"{row.task or 'unknown task'}, {runs}", "model", row.ref)

@@ -1,0 +1,151 @@
+"""/home, /datasets, /search and /folder without a browser."""
+
+from datetime import timedelta
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord
+from zoolens.faces.ui import recent_changes
+from zoolens.faces.ui.endpoint import PREFIX
+from zoolens.faces.ui.test_app import client, home, measured
+
+__all__ = ["client", "home"]  # fixtures
+
+
+def evaluated(store, model, top1, low, high, *, dataset="digits", task="classification", metric="top1", again=False):
+    begin = store.begin_attempt if again else store.begin_run
+    run = begin(
+        ModelRecord(model, model, "onnx", {"outputs": [{"task": task}]}),
+        DatasetRecord(f"of {dataset}", dataset, 10),
+        StackRecord("here", "fake", {}, {}),
+    )
+    facts = [Observation(metric, top1, low=low, high=high, unit="fraction", n=10)]
+    store.finish_stage(run.id, "metric", facts)
+    return run
+
+
+def test_the_best_model_of_each_dataset_is_told_with_what_may_be_as_good(home, client):
+    evaluated(home, "demo:a@1", 0.9, 0.85, 0.95)
+    evaluated(home, "demo:b@1", 0.7, 0.6, 0.8)
+    evaluated(home, "demo:c@1", 0.88, 0.83, 0.93)
+    evaluated(home, "demo:d@1", 12.0, 11.0, 13.0, dataset="houses", task="regression", metric="mae")
+    evaluated(home, "demo:e@1", 15.0, 14.5, 16.0, dataset="houses", task="regression", metric="mae")
+    answer = client().get(f"{PREFIX}/home").json()
+    assert (answer["runs"], answer["datasets"]) == (5, 2)
+    houses, digits = answer["best"]
+    assert [row["run"]["model"] for row in digits["rows"]] == ["demo:a@1", "demo:c@1", "demo:b@1"]
+    assert digits["note"].startswith("demo:c has an interval that reaches into that of the first")
+    assert [row["run"]["model"] for row in houses["rows"]] == ["demo:d@1", "demo:e@1"]  # less is better
+    assert houses["note"] == "Its interval lies beyond those of all others."
+    assert (houses["task"], houses["title"], digits["models"]) == ("regression", "mean absolute error", 3)
+    chosen = client().get(f"{PREFIX}/home?data=digits").json()
+    assert (chosen["runs"], [best["dataset"] for best in chosen["best"]]) == (3, ["digits"])
+    of_task = client().get(f"{PREFIX}/home?task=regression").json()
+    assert [best["dataset"] for best in of_task["best"]] == ["houses"]
+    assert client().get(f"{PREFIX}/home?task=detection").json()["runs"] == 0
+
+
+def test_an_empty_store_has_an_empty_home(home, client):
+    answer = client().get(f"{PREFIX}/home").json()
+    assert (answer["runs"], answer["best"], answer["newest"], answer["changes"]["days"]) == (0, [], [], 0)
+
+
+def test_what_changed_is_told_beyond_both_intervals_alone(home, client, monkeypatch):
+    evaluated(home, "demo:a@1", 0.9, 0.85, 0.95)
+    steady = evaluated(home, "demo:b@1", 0.7, 0.6, 0.8)
+    worse = evaluated(home, "demo:a@1", 0.5, 0.4, 0.6, again=True)
+    evaluated(home, "demo:b@1", 0.72, 0.62, 0.82, again=True)
+    changes = client().get(f"{PREFIX}/home").json()["changes"]
+    assert (changes["days"], changes["runs"], changes["models"], changes["compared"]) == (1, 4, 2, 2)
+    (line,) = changes["lines"]
+    assert line["run"] == worse.id
+    assert line["sentence"] == "top-1 accuracy of demo:a in fake: 90.0 % [85.0, 95.0] → 50.0 % [40.0, 60.0]"
+
+    class Later(recent_changes.datetime):
+        @classmethod
+        def now(cls, zone):
+            return steady.created + timedelta(days=3)
+
+    monkeypatch.setattr(recent_changes, "datetime", Later)
+    assert client().get(f"{PREFIX}/home").json()["changes"]["days"] == 7
+    assert client().get(f"{PREFIX}/home?days=1").json()["changes"]["days"] == 0
+
+
+def test_another_best_model_is_a_change(home, client, monkeypatch):
+    before = evaluated(home, "demo:a@1", 0.7, 0.6, 0.8)
+    after = evaluated(home, "demo:b@1", 0.9, 0.85, 0.95)
+
+    class Between(recent_changes.datetime):
+        @classmethod
+        def now(cls, zone):
+            return before.created + (after.created - before.created) / 2 + timedelta(days=1)
+
+    monkeypatch.setattr(recent_changes, "datetime", Between)
+    (line,) = client().get(f"{PREFIX}/home?days=1").json()["changes"]["lines"]
+    assert (line["run"], line["before"]) == (after.id, before.id)
+    assert line["sentence"].startswith("demo:b is the best on digits by top-1 accuracy: 90.0 % [85.0, 95.0]; demo:a was")
+
+
+def test_what_failed_needs_a_look(home, client):
+    run = measured(home, "demo:a@1")
+    assert client().get(f"{PREFIX}/home").json()["alarms"] == []
+    home.fail_stage(run.id, "latency:batch=1", "no memory")
+    (alarm,) = client().get(f"{PREFIX}/home").json()["alarms"]
+    assert (alarm["sentence"], alarm["page"]) == ("1 evaluation has a stage that failed.", "runs")
+
+
+def test_datasets_are_those_of_evaluations_with_their_tasks(home, client):
+    evaluated(home, "demo:a@1", 0.9, 0.85, 0.95)
+    evaluated(home, "demo:d@1", 0.5, 0.4, 0.6, dataset="streets", task="detection", metric="ap")
+    rows = client().get(f"{PREFIX}/datasets").json()["rows"]
+    assert [(row["name"], row["tasks"], row["runs"]) for row in rows] == [
+        ("streets", ["detection"], 1),
+        ("digits", ["classification"], 1),
+    ]
+
+
+def test_models_follow_the_chosen_dataset(home, client):
+    evaluated(home, "demo:a@1", 0.9, 0.85, 0.95)
+    letters = evaluated(home, "demo:a@1", 0.4, 0.3, 0.5, dataset="letters")
+    ask = client()
+    (row,) = [row for row in ask.get(f"{PREFIX}/models?measured=yes").json()["rows"] if row["ref"] == "demo:a@1"]
+    assert (row["runs"], row["latest"]["id"]) == (2, letters.id)
+    (row,) = [row for row in ask.get(f"{PREFIX}/models?measured=yes&data=digits").json()["rows"]]
+    assert (row["runs"], row["latest"]["dataset"]) == (1, "digits")
+    figures = ask.get(f"{PREFIX}/measured/demo:a@1?data=digits").json()["figures"]
+    assert [figure["dataset"] for figure in figures] == ["digits"]
+    assert ask.get(f"{PREFIX}/measured/demo:a@1?data=nothing").json()["figures"] == []
+    assert ask.get(f"{PREFIX}/history/demo:a@1?data=letters").json()["runs"] == 1
+
+
+def test_everything_is_found_by_its_name(home, client):
+    run = evaluated(home, "demo:lenet@1", 0.9, 0.85, 0.95)
+    trace = home.begin_run(
+        ModelRecord("t", "demo:lenet@1", "onnx", {}), DatasetRecord("t", "trace", 1), StackRecord("t", "fake", {}, {}),
+        kind=RunKind.TRACE,
+    )  # fmt: skip
+    ask = client()
+    ask.post(f"{PREFIX}/reports", json={"title": "Why we ship lenet"})
+    hits = ask.get(f"{PREFIX}/search?q=LENET").json()["rows"]
+    found = {(hit["kind"], hit["page"], hit["rest"]) for hit in hits}
+    assert {("model", "model", "demo:lenet@1"), ("run", "run", run.id), ("trace", "traces", trace.id)} <= found
+    assert "report" in {hit["kind"] for hit in hits}
+    (dataset,) = ask.get(f"{PREFIX}/search?q=digits+dataset").json()["rows"]
+    assert (dataset["page"], dataset["data"]) == ("home", "digits")
+    assert ask.get(f"{PREFIX}/search?q={run.id[:8]}").json()["rows"][0]["rest"] == run.id
+    assert ask.get(f"{PREFIX}/search?q=").json()["rows"] == []
+
+
+def test_a_folder_is_looked_into_only_where_it_is_allowed(home, client, tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    assert client().get(f"{PREFIX}/folder", params={"path": str(folder)}).status_code == 403
+    ask = client(allowed=(folder,))
+    assert ask.get(f"{PREFIX}/folder", params={"path": str(folder)}).json() == {"models": [], "data": [], "left_out": []}
+    (folder / "net.onnx").write_bytes(b"no model")
+    (row,) = ask.get(f"{PREFIX}/folder", params={"path": str(folder)}).json()["models"]
+    assert (row["name"], row["described"]) == ("net.onnx", False)
+    assert ask.get(f"{PREFIX}/folder", params={"path": str(folder / "..")}).status_code == 403
+    assert ask.get(f"{PREFIX}/folder", params={"path": str(folder / "gone")}).status_code == 404
