@@ -6,7 +6,7 @@ DEMO := .venv-demo
 # Tests start hundreds of processes: each would compile zoolens again where Python is told to keep no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test compiled check ui ui-check clients test-slow object-server test-ui test-exports fuzz mutants lint docs bench system clean
+.PHONY: demo test compiled check ui ui-check clients test-slow object-server test-ui looks test-exports fuzz mutants lint docs bench system clean
 
 ## demo: set up a small environment and run the main job on what is built in
 demo: $(DEMO)/.ready
@@ -48,6 +48,10 @@ object-server: .object-server/.ready
 ## test-ui: the explorer in a browser, page by page, as a person uses it
 test-ui: $(VENV)/.ready system
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/ui
+
+## looks: every page of the explorer as a picture against those that are kept; `make looks WRITE=1` keeps them anew
+looks: $(VENV)/.ready system
+	$(if $(WRITE),ZOOLENS_LOOKS=write) $(BIN)/python -m pytest -m slow tests/ui/test_references.py
 
 ## ui: build the explorer (needs node 20 or newer) into src/zoolens/faces/ui/assets, which is committed and in the wheel
 ui: explorer/node_modules/.package-lock.json

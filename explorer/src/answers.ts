@@ -835,9 +835,10 @@ export interface LiveAgreement {
   reason: string;
 }
 
-/** `label` is the name of the class, or its number where the manifest names none. */
+/** `label` is the name of the class, or its number where the manifest names none; `named` tells the two apart. */
 export interface LiveClass {
   label: string;
+  named: boolean;
   probability: number;
   words: string;
 }

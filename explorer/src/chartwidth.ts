@@ -18,8 +18,9 @@ export function headingOf(spec: Spec): [string, string] {
   return typeof title === "string" ? [title, ""] : [title?.text ?? "", title?.subtitle ?? ""];
 }
 
-/** The same chart so many pixels wide, without its title. */
-export function fitted(spec: Spec, width: number): Spec {
+/** The same chart so many pixels wide, or as wide as it is easy to read, without its title. */
+export function fitted(spec: Spec, place: number): Spec {
+  const width = Math.min(place, (spec.usermeta as { most?: number } | undefined)?.most ?? place);
   const { title: _, ...rest } = spec;
   const narrowed = withLegends(rest, Math.max(1, Math.floor(width / LEGEND_ENTRY))) as Spec;
   if (Array.isArray(narrowed.vconcat)) {

@@ -4,7 +4,7 @@ import { imageIn } from "../src/components/camera";
 import { votes } from "../src/pages/live";
 
 test("votes are counted by the names of classes, in any case", () => {
-  const said = (label: string) => ({ label, words: "", took: "" });
+  const said = (label: string) => ({ label, named: true, words: "", took: "" });
   expect(votes([["a", said("Bag")], ["b", said("Shirt")], ["c", said("shirt")]])).toEqual([
     { label: "Shirt", models: ["b", "c"] },
     { label: "Bag", models: ["a"] },

@@ -21,6 +21,11 @@ from zoolens.testing.text_models import write_classifier
 # Every page and every tab of it, with a text that must be there. {names} are those that `write_home` gives. Add the
 # views of a new page here.
 VIEWS = {
+    "#/home": "{one}",
+    "#/home?data={dataset}": "What changed",
+    "#/reports": "{one}",
+    "#/reports/{report}": "As it was",
+    "#/folder": "No folder is named.",
     "#/models": "{one}",
     "#/models?columns=ref,formats,licence,runtimes,datasets,version,description,runs,on": "{one}",
     "#/model/{model}": "multiply-accumulates",
@@ -120,6 +125,7 @@ def write_home(home, words):
         names |= {"trace": write_trace(store, words, "quick"), "other": write_trace(store, words, "slow", 60_000)}
         entry = zoolens.find_model("folder:model0")
         zoolens.graph_of(entry, store=store)
+        names |= {"report": write_report(store, words, a), "dataset": store.run(a).dataset.name}
     names |= {"model": entry.full_ref, "trial": trial_name(words, 0), "session": write_session(words)}
     names |= write_jobs(words, {"a": a, "b": b})
     return {"one": words.one, **{name: quote(value, safe="") for name, value in names.items()}}
@@ -204,6 +210,23 @@ def write_pair(store, words):
         store.finish_stage(run.id, "latency:batch=1", [timing])
         runs.append(run.id)
     return runs
+
+
+def write_report(store, words, run):
+    """A report with a note, a table and a chart."""
+    from zoolens.base.present.charts import Chart, themed, values
+    from zoolens.base.store.reports import add_report
+
+    about = {"title": words.all[:1_000], "caption": words.all[:1_000], "page": f"#/run/{run}"}
+    about |= {"added": "2026-11-19T01:00:00+00:00"}
+    cells = {"total": 2, "columns": [{"title": words.one, "number": False}], "rows": [[text] for text in words.each]}
+    spec = {"data": values([{"x": 1}]), "mark": "point", "encoding": {"x": {"field": "x", "type": "quantitative"}}}
+    pieces = [
+        {"kind": "note", "text": f"# {words.all[:1_000]}\n\n- {words.all[:1_000]}\n- [here]({words.all[:100]})"},
+        {"kind": "table", "table": cells, **about},
+        {"kind": "chart", "chart": themed(Chart("c", words.all[:100], spec)), **about},
+    ]
+    return add_report(store, words.all[:1_000], pieces).id
 
 
 def write_trace(store, words, runtime, slow=0):

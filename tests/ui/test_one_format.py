@@ -1,4 +1,5 @@
-"""Numbers read the same on the explorer's pages, in reports and on the terminal: one list of examples for all."""
+"""Numbers read the same everywhere, since pages, reports and the terminal take their words from one place: examples of
+them. And colours of charts stay apart for every kind of colour vision."""
 
 import itertools
 import json
@@ -10,8 +11,7 @@ import pytest
 from zoolens.base.present.charts import SERIES
 from zoolens.base.present.figures import figure, figure_with_ends
 
-# `explorer/tests/figures.test.ts` holds the pages to the same examples.
-EXAMPLES = json.loads((Path(__file__).parents[2] / "explorer" / "tests" / "figures.json").read_text(encoding="utf-8"))
+EXAMPLES = json.loads(Path(__file__).with_name("figures.json").read_text(encoding="utf-8"))
 
 # Machado, Oliveira and Fernandes 2009, severity 1: what is left of linear RGB for each kind of colour vision.
 VISIONS = {
@@ -27,7 +27,7 @@ WHITE = np.array([0.95047, 1.0, 1.08883])
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["with_ends"])
-def test_python_writes_figures_as_the_pages_do(example):
+def test_figures_read_as_the_design_says(example):
     value, unit = example["value"], example["unit"]
     assert figure(value, unit) == example["words"]
     assert figure_with_ends(value, example["low"], example["high"], unit) == example["with_ends"]

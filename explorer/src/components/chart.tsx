@@ -92,7 +92,7 @@ export function Chart({ spec, title, onPick, signals = [], onSignal, source }: C
     };
   }, [text, again]);
   return (
-    <figure class={onPick ? "chart pickable" : "chart"} aria-label={title} tabIndex={scrolls ? 0 : undefined}>
+    <figure class={`chart ${onPick ? "pickable" : ""} ${filling ? "" : "of-its-own-width"}`} aria-label={title} tabIndex={scrolls ? 0 : undefined}>
       {filling && <Heading spec={spec} />}
       {/* Thousands of marks say nothing to who hears them: the title and the tables do. */}
       <div ref={place} aria-hidden="true" />

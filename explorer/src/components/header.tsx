@@ -96,7 +96,7 @@ function Choice({ page }: { page?: Page }) {
   return (
     <label class="choice">
       <span class="hidden">Dataset for all pages</span>
-      <select value={valueOf(rows, data, task)} onChange={(event) => choose(event.currentTarget.value)}>
+      <select value={optionOf(rows, data, task)} onChange={(event) => choose(event.currentTarget.value)}>
         <option value={JSON.stringify(["", ""])}>All datasets</option>
         {data && !known && <option value={JSON.stringify([task, data])}>{data} (not measured)</option>}
         {tasksOf(rows).map((name) => (
@@ -124,7 +124,7 @@ export function taskFor(row: DatasetItem, task: string): string {
 }
 
 /** The option that says what the address does, although it may say it in more words. */
-export function valueOf(rows: DatasetItem[], data: string, task: string): string {
+export function optionOf(rows: DatasetItem[], data: string, task: string): string {
   const row = rows.find((one) => one.name === data);
   if (!row) return JSON.stringify([task, data]);
   const own = row.tasks.includes(task) ? task : (row.tasks[0] ?? "");

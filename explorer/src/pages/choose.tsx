@@ -9,6 +9,7 @@ import { QueryInput } from "../components/queryinput";
 import { EmptyState, ErrorState, Loading, Notes } from "../components/states";
 import { type Column, Table, useColumns } from "../components/table";
 import { type Tab, Tabs } from "../components/tabs";
+import { capital } from "../figures";
 import { address, chosen, setQuery, useRoute } from "../router";
 
 const LIMIT = 25;
@@ -269,10 +270,6 @@ function Rows({ answer, q, axes, brushed }: RowsProps) {
       </Part>
     </>
   );
-}
-
-function capital(text: string): string {
-  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
 const COLUMNS = (answer: ChoiceAnswer): Column<ChosenRow>[] => [

@@ -19,6 +19,7 @@ import { InputStrip } from "../components/strip";
 import { type Column, Table } from "../components/table";
 import { Tabs } from "../components/tabs";
 import { VerdictLine } from "../components/verdict";
+import { capital, counted } from "../figures";
 import { startJob } from "../jobs";
 import { address, setQuery, useQueryState } from "../router";
 
@@ -377,8 +378,8 @@ function classColumns(answer: Comparison): Column<ComparedClass>[] {
   return [
     { key: "name", title: "Class", cell: (row) => <bdi class="wide">{row.name}</bdi> },
     ...(tested ? [{ key: "inputs", title: "Inputs", number: true, cell: (row: ComparedClass) => row.inputs?.toLocaleString("en") }] : []),
-    { key: "a", title: `${answer.class_metric} of A`, number: true, cell: (row) => row.a },
-    { key: "b", title: `${answer.class_metric} of B`, number: true, cell: (row) => row.b },
+    { key: "a", title: `${capital(answer.class_metric)} of A`, number: true, cell: (row) => row.a },
+    { key: "b", title: `${capital(answer.class_metric)} of B`, number: true, cell: (row) => row.b },
     { key: "change", title: "B vs A", number: true, cell: (row) => row.change },
     ...(tested ? [{ key: "p", title: "p", number: true, help: "Exact McNemar test of this class alone", cell: (row: ComparedClass) => row.p }] : []),
   ];
@@ -422,7 +423,7 @@ function Environment({ answer }: { answer: Comparison }) {
   ];
   const { environment } = answer;
   const telling = environment.filter((row) => row.telling).length;
-  const note = environment.length ? `${environment.length} facts differ, ${telling} of them can change answers` : "none is recorded";
+  const note = environment.length ? `${counted(environment.length, "fact differs", "facts differ")}, ${telling} of them can change answers` : "none is recorded";
   return (
     <Fold name="environment" title="Environment difference" note={note}>
       {() =>

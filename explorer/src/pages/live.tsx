@@ -8,6 +8,7 @@ import { Camera, usePastedImage } from "../components/camera";
 import { PageLink } from "../components/link";
 import { Loading } from "../components/states";
 import { Tabs } from "../components/tabs";
+import { counted } from "../figures";
 import { takeOver } from "../handover";
 import { setQuery, useRoute } from "../router";
 
@@ -215,13 +216,15 @@ interface LiveProps {
 /** What a classifier holds for most probable. */
 export interface Best {
   label: string;
+  /** Whether its manifest names the class: numbers of two models mean nothing to each other. */
+  named: boolean;
   words: string;
   took: string;
 }
 
 function bestOf(result?: LiveResult): Best | undefined {
   const best = result?.classes[0];
-  return best && result && { label: best.label, words: best.words, took: result.took };
+  return best && result && { label: best.label, named: best.named, words: best.words, took: result.took };
 }
 
 function Live({ takes, parameter, example, entry, card }: LiveProps) {
@@ -452,20 +455,22 @@ export function votes(bests: [string, Best][]): { label: string; models: string[
   return [...found.values()].sort((a, b) => b.models.length - a.models.length);
 }
 
-/** Whether the classifiers say the same, and how long each took. */
+/** Whether the classifiers hold the same class for most probable, by its name; and how long each took. */
 function Verdict({ chosen, bests }: { chosen: string[]; bests: Record<string, Best | undefined> }) {
   const known = chosen.flatMap((text) => (bests[text] ? [[text, bests[text]] as [string, Best]] : []));
+  const named = known.filter(([, best]) => best.named);
   if (known.length < 2) return null;
-  const cast = votes(known);
+  const cast = votes(named);
   return (
     <p class="verdict" role="status">
-      {cast.length === 1 ? (
+      {named.length >= 2 && cast.length === 1 && (
         <>
-          All {known.length} say <bdi>{cast[0]!.label}</bdi>.
+          All {named.length} say <bdi>{cast[0]!.label}</bdi>.
         </>
-      ) : (
+      )}
+      {cast.length > 1 && (
         <>
-          They differ:{" "}
+          Their first classes have different names:{" "}
           {cast.map(({ label, models }, place) => (
             <>
               {place > 0 && ", "}
@@ -474,7 +479,8 @@ function Verdict({ chosen, bests }: { chosen: string[]; bests: Record<string, Be
           ))}
           .
         </>
-      )}{" "}
+      )}
+      {named.length < known.length && ` ${counted(known.length - named.length, "model names", "models name")} no classes, so that nobody knows whether they mean the same.`}{" "}
       <span class="dim">One call each took {known.map(([, best]) => best.took).join(", ")}: this measures nothing.</span>
     </p>
   );

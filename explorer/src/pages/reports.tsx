@@ -89,7 +89,7 @@ function NewReport() {
 // --- one report
 
 /** A piece of a report as it is to be: one that it has, by its place, or a note. */
-export type Part = { keep: number } | { note: string };
+export type Kept = { keep: number } | { note: string };
 
 function OneReport({ id }: { id: string }) {
   const { answer, error, again } = useAnswer("/reports/{id}", { id });
@@ -108,7 +108,7 @@ function OneReport({ id }: { id: string }) {
       </>
     );
   }
-  const write = async (title: string, parts: Part[]) => {
+  const write = async (title: string, parts: Kept[]) => {
     setProblem("");
     try {
       setChanged(await send<Report>("POST", `/reports/${id}`, { version: report.version, title, parts }));
@@ -158,12 +158,12 @@ function OneReport({ id }: { id: string }) {
   );
 }
 
-export function kept(report: Pick<Report, "pieces">): Part[] {
+export function kept(report: Pick<Report, "pieces">): Kept[] {
   return report.pieces.map((_, place) => ({ keep: place }));
 }
 
 /** The same pieces with the one at `place` moved by so many places. */
-export function moved(parts: Part[], place: number, by: number): Part[] {
+export function moved(parts: Kept[], place: number, by: number): Kept[] {
   const target = place + by;
   if (target < 0 || target >= parts.length) return parts;
   const next = [...parts];
@@ -172,7 +172,7 @@ export function moved(parts: Part[], place: number, by: number): Part[] {
   return next;
 }
 
-type Write = (title: string, parts: Part[]) => Promise<boolean>;
+type Write = (title: string, parts: Kept[]) => Promise<boolean>;
 
 function Titled({ report, write }: { report: Report; write: Write }) {
   const [title, setTitle] = useState(report.title);

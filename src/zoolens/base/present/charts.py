@@ -160,6 +160,11 @@ def si_labels(unit: str, factor: float = 1.0) -> str | None:
     return f"datum.value == 0 ? '0' : {label}"
 
 
+def fills_up_to(pixels: int) -> Spec:
+    """`FILLS` of a chart that is no easier to read when it is wider than this."""
+    return {"usermeta": {"fills": True, "most": pixels}}
+
+
 def quantity(field: str, low: float, high: float, axis: Spec | None, **scale: Any) -> Spec:
     """A position on a scale that runs from `low` to `high` exactly."""
     return {

@@ -1,8 +1,7 @@
 """Metrics and scopes in words: "top-1 accuracy" for `top1`, "one input at a time, all calls" for `batch=1,raw`.
 
 The keys stay what they are in queries, in JSON and in the store; whoever shows a figure to people names it by these
-words. `explorer/src/figures.ts` has the rules of numbers likewise, and `explorer/tests/figures.json` the examples that
-both are tested by.
+words. `explorer/DESIGN.md` has the rules for pages, reports and charts.
 """
 
 from __future__ import annotations

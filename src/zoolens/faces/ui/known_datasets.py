@@ -66,7 +66,9 @@ def _known(context: Context, columns: RunColumns) -> list[KnownDataset]:
         own = places[datasets == code][::-1]  # the newest first
         _, first = np.unique(columns.model[own], return_index=True)
         shown = own[np.sort(first)[:_LOOKED_AT]]
-        found.append((code, own, len(first), [columns.ids[place] for place in shown.tolist()]))
+        # Files of several formats are one model, by its name.
+        names = {columns.models[model].name for model in np.unique(columns.model[own]).tolist()}
+        found.append((code, own, len(names), [columns.ids[place] for place in shown.tolist()]))
     try:
         runs = context.store.runs_of([run_id for *_, ids in found for run_id in ids], stages=False)
     except StoreError:

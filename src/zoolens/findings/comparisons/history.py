@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from zoolens.base.present.charts import SERIES, Chart, Spec, axis, heading, quantity, series, values
+from zoolens.base.present.charts import FILLS, SERIES, Chart, Spec, axis, heading, quantity, series, values
 from zoolens.base.present.figures import figure, stack_label
 from zoolens.base.store.records import Observation, Run, is_disturbed
 from zoolens.base.store.scopes import batch_scope
@@ -162,7 +162,8 @@ def history_chart(history: History) -> Chart:
             },
         },
     ]
-    spec = {"title": heading(title, _subtitle(history)), "width": WIDTH, "height": 260, "data": values(rows)}
+    about = heading(title, _subtitle(history))
+    spec = {**FILLS, "title": about, "width": WIDTH, "height": 260, "data": values(rows)}
     return Chart("history", f"{title} of {history.model}", {**spec, "layer": layers})
 
 

@@ -14,7 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.present.charts import DIM, INK, LINE, SERIES, Chart, Spec, axis, heading, quantity, values
+from zoolens.base.present.charts import (
+    DIM,
+    INK,
+    LINE,
+    SERIES,
+    Chart,
+    Spec,
+    axis,
+    fills_up_to,
+    heading,
+    quantity,
+    values,
+)
 from zoolens.base.present.figures import percent
 from zoolens.base.present.tables import Column, Table
 from zoolens.base.present.text import shareable
@@ -135,6 +147,8 @@ def pairs_table(confusion: Confusion) -> Table:
 
 # --- pictures
 
+_AROUND: Final = 260  # pixels beside the cells: names of classes, and cells that are wider than high
+
 
 def confusion_chart(confusion: Confusion) -> Chart:
     """The matrix where there is one, else the pairs confused most."""
@@ -180,6 +194,7 @@ def _matrix_chart(confusion: Confusion) -> Chart:
         layers.append({"mark": text, "encoding": {**place, "text": {"field": "count"}, "color": white}})
     title = "Labels and answers"
     spec = {
+        **fills_up_to(side + _AROUND),
         "title": heading(title, f"{_subtitle(confusion)}. Blue: correct. Orange: another class was predicted."),
         "width": side,
         "height": side,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.present.charts import (
     DIM,
+    FILLS,
     INK,
     SERIES,
     Chart,
@@ -158,6 +159,7 @@ def latency_distribution_chart(distribution: LatencyDistribution) -> Chart:
         },
     }
     spec = {
+        **FILLS,
         "title": heading(title, _subtitle(distribution)),
         "width": WIDTH,
         "height": 240,

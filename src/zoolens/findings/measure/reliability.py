@@ -11,7 +11,19 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.present.charts import DIM, INK, SERIES, SOFT, Chart, Spec, axis, heading, quantity, values
+from zoolens.base.present.charts import (
+    DIM,
+    INK,
+    SERIES,
+    SOFT,
+    Chart,
+    Spec,
+    axis,
+    fills_up_to,
+    heading,
+    quantity,
+    values,
+)
 from zoolens.base.present.figures import NOTHING, percent, with_interval
 from zoolens.base.present.tables import Column, Table
 from zoolens.base.statistics.intervals import wilson
@@ -115,7 +127,8 @@ def reliability_chart(reliability: Reliability) -> Chart:
         f"Expected calibration error {with_interval(reliability.ece)}{_noise(reliability)}; {_tendency(reliability)}"
     )
     panels = [_accuracy_panel(rows), _inputs_panel(rows, max(part.n for part in reliability.bins))]
-    return Chart("reliability", title, {"title": heading(title, subtitle), "vconcat": panels})
+    spec = {**fills_up_to(2 * SIDE), "title": heading(title, subtitle), "vconcat": panels}
+    return Chart("reliability", title, spec)
 
 
 def _accuracy_panel(rows: list[dict[str, Any]]) -> Spec:

@@ -56,9 +56,10 @@ class ExampleQuery(Query):
 
 
 class LiveClass(Answer):
-    """`label` is the name of the class, or its number where the manifest names none."""
+    """`label` is the name of the class, or its number where the manifest names none; `named` tells the two apart."""
 
     label: Shown
+    named: bool
     probability: float
     words: str
 
@@ -202,7 +203,12 @@ def _alike(vectors: Sequence[NDArray[np.float32]]) -> list[list[str]]:
 
 
 def _shown_class(score: ClassScore) -> LiveClass:
-    return LiveClass.of(score, label=score.label or f"class {score.index}", words=probability(score.probability))
+    return LiveClass.of(
+        score,
+        label=score.label or f"class {score.index}",
+        named=bool(score.label),
+        words=probability(score.probability),
+    )
 
 
 class AgreementQuery(Query):

@@ -85,7 +85,9 @@ def test_another_best_model_is_a_change(home, client, monkeypatch):
     monkeypatch.setattr(recent_changes, "datetime", Between)
     (line,) = client().get(f"{PREFIX}/home?days=1").json()["changes"]["lines"]
     assert (line["run"], line["before"]) == (after.id, before.id)
-    assert line["sentence"].startswith("demo:b is the best on digits by top-1 accuracy: 90.0 % [85.0, 95.0]; demo:a was")
+    assert line["sentence"].startswith(
+        "demo:b is the best on digits by top-1 accuracy: 90.0 % [85.0, 95.0]; demo:a was"
+    )
 
 
 def test_what_failed_needs_a_look(home, client):
@@ -112,7 +114,7 @@ def test_models_follow_the_chosen_dataset(home, client):
     ask = client()
     (row,) = [row for row in ask.get(f"{PREFIX}/models?measured=yes").json()["rows"] if row["ref"] == "demo:a@1"]
     assert (row["runs"], row["latest"]["id"]) == (2, letters.id)
-    (row,) = [row for row in ask.get(f"{PREFIX}/models?measured=yes&data=digits").json()["rows"]]
+    (row,) = ask.get(f"{PREFIX}/models?measured=yes&data=digits").json()["rows"]
     assert (row["runs"], row["latest"]["dataset"]) == (1, "digits")
     figures = ask.get(f"{PREFIX}/measured/demo:a@1?data=digits").json()["figures"]
     assert [figure["dataset"] for figure in figures] == ["digits"]
@@ -143,7 +145,11 @@ def test_a_folder_is_looked_into_only_where_it_is_allowed(home, client, tmp_path
     folder.mkdir()
     assert client().get(f"{PREFIX}/folder", params={"path": str(folder)}).status_code == 403
     ask = client(allowed=(folder,))
-    assert ask.get(f"{PREFIX}/folder", params={"path": str(folder)}).json() == {"models": [], "data": [], "left_out": []}
+    assert ask.get(f"{PREFIX}/folder", params={"path": str(folder)}).json() == {
+        "models": [],
+        "data": [],
+        "left_out": [],
+    }
     (folder / "net.onnx").write_bytes(b"no model")
     (row,) = ask.get(f"{PREFIX}/folder", params={"path": str(folder)}).json()["models"]
     assert (row["name"], row["described"]) == ("net.onnx", False)

@@ -45,7 +45,13 @@ def test_a_report_is_composed_changed_and_removed(home, client, pair):
     report = begun(ask)
     place = f"{PREFIX}/reports/{report['id']}"
     sides = {"a": a.id, "b": b.id}
-    table = {"path": "/comparison", "parameters": sides, "field": "key_figures", "title": "A and B", "page": "#/compare"}
+    table = {
+        "path": "/comparison",
+        "parameters": sides,
+        "field": "key_figures",
+        "title": "A and B",
+        "page": "#/compare",
+    }
     assert ask.post(f"{place}/pieces", json=table).status_code == 200
     chart = {"path": "/runs/{run}/confusion", "parameters": {"run": b.id}, "field": "chart", "title": "Confusion"}
     shown = ask.post(f"{place}/pieces", json=chart).json()
