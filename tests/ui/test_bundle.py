@@ -216,7 +216,8 @@ def test_opened_from_a_disk_it_shows_what_was_chosen_and_nothing_else(opened, so
     window = opened(on_disk(some))
     page = window.visit("", expect="demo:lenet-torch")
     assert page.locator("header .about").inner_text() == "bundle · 2 evaluations"
-    assert page.get_by_role("navigation", name="Pages").inner_text().split() == ["Models", "Choose", "Runs", "Compare"]
+    assert page.get_by_role("navigation", name="Groups").inner_text().split() == ["Look", "Compare"]
+    assert page.get_by_role("navigation", name="Pages").inner_text().split() == ["Models", "Runs"]
     page.get_by_role("link", name="Runs").click()
     expect(page.get_by_text("2 evaluations.")).to_be_visible()
     assert "lenet-int8" not in window.text()
@@ -372,9 +373,9 @@ def test_a_study_can_be_looked_at(opened, found):
     folder, study, *_ = found
     window = opened(on_disk(folder))
     page = window.visit("#/audit", expect="Audit of today")
-    pages = page.get_by_role("navigation", name="Pages").inner_text().split()
-    assert pages == ["Diverge", "Audit", "Traces", "Crosstrain"]
-    page.get_by_role("link", name="Crosstrain").click()
+    assert page.get_by_role("navigation", name="Groups").inner_text().split() == ["Understand", "Train"]
+    assert page.get_by_role("navigation", name="Pages").inner_text().split() == ["Traces", "Diverge", "Audit"]
+    page.get_by_role("link", name="Train").click()
     page.get_by_role("link", name=STUDY).click()
     expect(page.get_by_text("Source: paper.pdf of user on host")).to_be_visible()
     largest = max(trial.delta for trial in study.trials if trial.delta is not None)

@@ -102,7 +102,7 @@ def test_a_phone_has_one_line_at_the_head(chromium, explorer):
     assert page.locator("header.top").bounding_box()["height"] < 50
     menu = page.get_by_role("button", name="Menu")
     menu.click()
-    page.get_by_role("navigation", name="All pages").get_by_role("link", name="Services").click()
+    page.get_by_role("navigation", name="Menu").get_by_role("link", name="Services").click()
     expect(page.get_by_role("heading", name="Services")).to_be_visible()
     expect(menu).to_have_attribute("aria-expanded", "false")
     menu.click()

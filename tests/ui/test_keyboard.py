@@ -159,7 +159,7 @@ def test_a_query_is_completed_asked_and_its_reasons_are_read(keys):
     keys.press("Escape", "Enter")
     expect(page.locator(".verdict")).to_be_visible()
     keys.to(page.get_by_label("Across"))
-    keys.press("s", "i")
+    keys.press("f", "i")
     page.wait_for_url("**x=size*")
     keys.to(page.get_by_role("tab", selected=True))
     keys.press("ArrowRight")
@@ -184,6 +184,44 @@ def test_runs_are_sorted_and_two_of_them_compared(keys):
     keys.to(page.get_by_label("Show"))
     keys.press("a", "l", "l")
     page.wait_for_url("**shown=all*")
+
+
+def test_anything_is_found_from_anywhere_by_one_key(keys):
+    page = keys.open("#/api", "/api/v1/models").page
+    keys.press("/")
+    expect(page.get_by_role("combobox", name="Search over everything")).to_be_focused()
+    keys.type("lenet-torch onnx")
+    expect(page.get_by_role("option", name="demo:lenet-torch in onnxruntime")).to_be_visible()
+    while "demo:lenet-torch in onnxruntime" not in page.get_by_role("option", selected=True).inner_text():
+        keys.press("ArrowDown")
+    keys.press("Enter")
+    expect(page.get_by_role("heading", name="demo:lenet-torch")).to_be_visible()
+    expect(page.locator("main")).to_be_focused()
+    keys.press("Control+k", "Escape")
+    expect(page.get_by_role("combobox", name="Search over everything")).to_have_count(0)
+
+
+@pytest.mark.slow
+def test_a_dataset_is_chosen_at_the_head(whole_keys):
+    page = whole_keys.open("#/home", "What changed").page
+    choice = page.get_by_role("combobox", name="Dataset for all pages")
+    whole_keys.to(choice)
+    whole_keys.press("ArrowDown", "ArrowDown")
+    page.wait_for_url("**data=*")
+    expect(page.get_by_role("heading", level=1)).not_to_have_text("Home")
+    expect(choice).to_be_focused()
+
+
+@pytest.mark.slow
+def test_a_note_of_a_report_is_written(whole_keys, whole):
+    page = whole_keys.open(f"#/reports/{whole[1]['report']}", "As it was").page
+    whole_keys.to(page.get_by_role("button", name="Edit"))
+    whole_keys.press("Enter")
+    whole_keys.to(page.get_by_label("A note in Markdown"))
+    whole_keys.type("**by hand**")
+    whole_keys.to(page.get_by_role("button", name="Add the note"))
+    whole_keys.press("Enter")
+    expect(page.locator(".piece strong").last).to_have_text("by hand")
 
 
 @pytest.mark.slow

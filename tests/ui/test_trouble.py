@@ -61,6 +61,7 @@ def test_a_store_that_was_deleted_or_replaced(window, home):
         store.rename(aside)
         page.get_by_role("link", name="Models").click()
         expect(page.get_by_role("alert")).to_contain_text(DELETED)
+        page.get_by_role("link", name="Serve").click()
         page.get_by_role("link", name="Jobs", exact=True).click()
         expect(page.get_by_text("No job was started yet.")).to_be_visible()  # they can still be seen and cancelled
         page.get_by_role("textbox", name="Models").fill("demo:lenet-torch")
@@ -69,6 +70,7 @@ def test_a_store_that_was_deleted_or_replaced(window, home):
         with open_store() as other:  # somebody makes a new one in its place
             write_run(other, "second")
             write_run(other, "third")
+        page.get_by_role("link", name="Look").click()
         page.get_by_role("link", name="Runs", exact=True).click()
         expect(page.get_by_role("alert")).to_contain_text(REPLACED)
         assert "zoo:first" not in window.text()
@@ -89,10 +91,12 @@ def test_a_server_that_is_restarted_under_an_open_page(window, home):
         expect(page.get_by_role("alert")).to_have_count(1)
         expect(page.get_by_role("alert")).to_contain_text(SILENT)
         expect(page.get_by_text("zoo:first")).to_have_count(0)  # rows of no search are not those of this one
+        page.get_by_role("link", name="Serve").click()
         page.get_by_role("link", name="Jobs", exact=True).click()
         page.get_by_role("textbox", name="Models").fill("demo:lenet-torch")
         page.get_by_role("button", name="Evaluate").click()
         expect(page.get_by_role("form", name="Evaluate models")).to_contain_text(SILENT)
+        page.get_by_role("link", name="Look").click()
         page.get_by_role("link", name="Runs", exact=True).click()
         with open_store() as store:
             write_run(store, "second")
@@ -160,8 +164,10 @@ def test_more_windows_with_jobs_than_a_browser_has_connections(chromium, home):
             windows.append(first.window.new_page())
             windows[-1].goto(f"{url}#/jobs")
             expect(windows[-1].get_by_role("article")).to_have_count(8)
+        windows[-1].get_by_role("link", name="Look").click()
         windows[-1].get_by_role("link", name="Runs", exact=True).click()
         expect(windows[-1].get_by_text("zoo:first")).to_be_visible()  # though eight jobs are followed three times
+        page.get_by_role("link", name="Look").click()
         page.get_by_role("link", name="Models").click()
         expect(page.get_by_text("demo:lenet-torch").first).to_be_visible()
         jobs = f"{url}api/v1/jobs"

@@ -14,6 +14,7 @@ from browsing import Visitor, at_home
 from click.testing import CliRunner
 
 from zoolens.base.present.figures import figure, percent, with_interval
+from zoolens.base.present.metric_words import metric_title, scope_title
 from zoolens.base.store.records import Observation
 from zoolens.faces.cli.main import cli
 from zoolens.findings.queries.answers.wording import amount, at_least
@@ -47,8 +48,8 @@ def figures_of_a_run(names):
         for fact in [one for one in shown["observations"] if one["metric"] != "recall"]:
             yield (
                 f"#/run/{run['id']}?tab=figures",
-                fact["metric"],
-                [fact["scope"], measured(fact, "not available"), fact["provenance"]],
+                metric_title(fact["metric"]),
+                [scope_title(fact["scope"]), measured(fact, "not available"), fact["provenance"]],
             )
 
 

@@ -33,7 +33,7 @@ export function Header({ pages, page, home, about }: HeaderProps) {
         <a class="brand" href={address(home.path)} aria-label={`zoolens: ${home.title.toLowerCase()}`}>
           zoolens
         </a>
-        <nav class="groups" aria-label="Groups of pages">
+        <nav class="groups" aria-label="Groups">
           {groups.map(({ group, pages: inside }) => (
             <a href={address(inside[0]!.path)} aria-current={group === near?.group ? "true" : undefined} title={inside.map((one) => one.link).join(", ")}>
               {group}
@@ -61,7 +61,7 @@ export function Header({ pages, page, home, about }: HeaderProps) {
         )}
       </div>
       {open && (
-        <nav id="menu" class="menu" aria-label="All pages">
+        <nav id="menu" class="menu" aria-label="Menu">
           {groups.map(({ group, pages: inside }) => (
             <section aria-label={group}>
               <h2>{group}</h2>

@@ -96,7 +96,7 @@ function inline(tokens: Token[] = []): ComponentChildren {
             {inner()}
           </a>
         ) : (
-          <>{inner()}</>
+          inner()
         );
       case "text":
         return (token as Tokens.Text).tokens ? inner() : <bdi>{plain(token.text)}</bdi>;

@@ -32,6 +32,11 @@ function load(): Promise<Pages> {
   return loading;
 }
 
+/** Load the script before somebody asks for one of its pages. Where that fails, the page that needs it says so. */
+export function loadFurtherPages(): void {
+  load().catch(() => undefined);
+}
+
 /** The page of this name, as soon as its script is here. */
 export function later(name: keyof Pages): ComponentType<PageProps> {
   return function Later(props: PageProps) {

@@ -46,7 +46,7 @@ def test_all_rows_with_the_front(ask):
     answer = ask("/choose").json()
     assert (answer["rows"], answer["problem"], answer["verdict"]) == (3, None, "")
     assert answer["x"]["title"] == "median latency, one input at a time"
-    assert "accuracy" in answer["metrics"]
+    assert {"name": "accuracy", "title": "accuracy"} in answer["metrics"]
     rows = ask("/choose/rows").json()["rows"]
     assert [(row["ref"], row["front"]) for row in rows] == [
         ("zoo:good@1", True),

@@ -64,7 +64,8 @@ def test_a_comparison_says_who_is_better_and_where(home, client, pair):
     answers = compare_runs(home, a, b).answers
     answer = client().get(f"{PREFIX}/comparison", params={"a": a.id, "b": b.id}).json()
     difference = answer["difference"]
-    assert (difference["metric"], difference["unit"], difference["clear"]) == ("top-1", "points", False)
+    assert (difference["metric"], difference["unit"], difference["clear"]) == ("top-1 accuracy", "points", False)
+    assert difference["more_is_better"]
     shown = [difference[name] for name in ("value", "low", "high")]
     assert shown == pytest.approx([-15.0, *(100 * end for end in answers.difference)])
     assert [(row["outcome"], row["inputs"]) for row in answer["outcomes"]] == [
