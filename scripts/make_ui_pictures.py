@@ -1,9 +1,10 @@
-"""Write `docs/images/explorer-*.png`: pictures of the explorer over your own store, as docs/ui.md shows them.
+"""Write `docs/images/explorer-*.png`: pictures of the explorer, as README.md, docs/look.md and docs/ui.md show them.
 
-Before it, so that there is something to see:
+    python -m scripts.make_ui_pictures --fresh [NAME…]
 
-    zoolens demo
-    zoolens trace demo:lenet-wide --runtime onnxruntime --runtime litert
+measures in a home of its own what most of them show (minutes): the demo's classifiers and detectors, a trace, a report.
+Without --fresh they are of your own store. The others need there what takes longer:
+
     zoolens crosstrain import $ZOOLENS_ASSETS/crossedwires
     zoolens serve service.yaml    # of docs/serve.md, with `zoolens load` against it
 
@@ -11,17 +12,19 @@ Before it, so that there is something to see:
 
 and in the explorer (`zoolens ui`) an audit of two zoos, such as torchvision and keras with the architecture resnet50,
 and a job of the page *Diverge*. Pictures of what the store does not have are left out. It needs chromium and the
-package playwright.
-
-python -m scripts.make_ui_pictures [NAME…]
+packages playwright and pillow.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
+import os
 import re
 import shutil
+import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +48,14 @@ class Picture:
     dark: bool = False
 
 
+COLOURS = 128  # of a picture: pages have few, and PNG is a third as large then
 PICTURES = {
+    "home": Picture("#/home", "What changed"),
+    "home-dark": Picture("#/home", "What changed", dark=True),
+    "search": Picture("#/home", "What changed"),
+    "report": Picture("#/reports/{report}", "As it was"),
+    "glance": Picture("#/run/{run}", "What it confuses"),
+    "timeline": Picture("#/traces/{trace}", "Zoom in"),
     "models": Picture("#/models?measured=yes&sort=-claimed_top1", "demo:resnet-tiny"),
     "network": Picture("#/model/demo:resnet-tiny?open=p5.p6&zoom=70", "Network"),
     "choose": Picture("#/choose?q=CORR+demo:lenet-wide+WITHIN+90%25+ON+size+%3C%3D+60%25", "fits best"),
@@ -78,12 +88,14 @@ async def names_of(page: Any, url: str) -> dict[str, str]:
         listed: list[dict[str, Any]] = answer.get("rows", [])
         return listed
 
-    runs = [row["id"] for row in await rows("/runs?sort=-top1")]
-    names = dict(zip(("run", "other"), runs[::4], strict=False))  # four further on it is another model
+    runs = [row["id"] for row in await rows("/runs?sort=-top1&runtime=onnxruntime")]
+    names = dict(zip(("run", "other"), runs[::3], strict=False))  # three further on it is one that answers otherwise
     names |= dict(zip(("trace", "other_trace"), [row["id"] for row in await rows("/traces")], strict=False))
     for name, path in (("audit", "/audits"), ("diverge", "/divergences")):
         done = [row["id"] for row in await rows(path) if row["state"] == "done"]
         names |= {name: done[0]} if done else {}
+    if reports := await rows("/reports"):
+        names["report"] = reports[0]["id"]
     if sessions := await rows("/services"):
         whole = [row for row in sessions if row["state"] == "stopped"]
         names["session"] = (whole or sessions)[0]["session"]
@@ -107,6 +119,12 @@ async def prepare(page: Any, name: str) -> None:
         await page.locator(".differences").evaluate("list => list.scrollIntoView()")
     if name == "network":
         await page.get_by_role("group", name="How the picture is shown").evaluate("bar => bar.scrollIntoView()")
+    if name == "search":
+        await page.keyboard.press("/")
+        await page.keyboard.type("lenet")
+        await page.get_by_role("option").nth(3).wait_for()
+    if name == "glance":
+        await page.locator(".strip img").first.wait_for(timeout=PATIENCE)
     if name == "live":
         await page.get_by_role("button", name="Example 3").click()
     if name in ("live", "live-text"):
@@ -127,10 +145,60 @@ async def take(page: Any, url: str, name: str, names: dict[str, str]) -> None:
     await page.locator("main .loading").first.wait_for(state="detached", timeout=PATIENCE)
     await prepare(page, name)
     await page.wait_for_timeout(QUIET)
-    await page.screenshot(path=TARGET / f"explorer-{name}.png")
+    save(await page.screenshot(), TARGET / f"explorer-{name}.png")
 
 
-async def main(wanted: list[str]) -> None:
+def save(picture: bytes, path: Path) -> None:
+    from PIL import Image
+
+    few = Image.open(io.BytesIO(picture)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+
+
+def fill(home: Path) -> None:
+    """Measure what most pictures show."""
+    os.environ["ZOOLENS_HOME"] = str(home)
+    for name in ("ZOOLENS_STORE", "ZOOLENS_ZOO_PATH"):
+        os.environ.pop(name, None)
+    for command in (
+        ("demo", "detection"),
+        ("demo",),
+        ("trace", "run", "demo:lenet-wide", "--runtime", "onnxruntime", "--runtime", "litert"),
+        ("cost", "demo:resnet-tiny"),
+    ):
+        subprocess.run([sys.executable, "-m", "zoolens", *command], check=True, stdout=subprocess.DEVNULL)
+
+
+async def compose(page: Any, url: str, names: dict[str, str]) -> None:
+    """A report with a note, a chart and a table, as a reader composes one."""
+
+    async def post(path: str, data: dict[str, Any]) -> dict[str, Any]:
+        headers = {"Origin": url.rstrip("/")}
+        answer: dict[str, Any] = await (
+            await page.request.post(f"{url}api/v1{path}", data=data, headers=headers)
+        ).json()
+        return answer
+
+    report = await post("/reports", {"title": "Which classifier do we ship?"})
+    note = (
+        "The most accurate two do not differ clearly. **The smaller one is quicker**, so it goes to the phones.\n\n"
+        "- accuracy and latency of all twelve, on 2,000 images\n- the two, on the same images"
+    )
+    place = f"/reports/{report['id']}"
+    await post(place, {"version": 1, "title": report["title"], "parts": [{"note": note}]})
+    taken: tuple[dict[str, Any], ...] = (
+        {"path": "/choose", "parameters": {"task": "classification"}, "field": "chart", "page": "#/choose"},
+        {
+            "path": "/comparison", "parameters": {"a": names["run"], "b": names["other"]}, "field": "key_figures",
+            "title": "The two", "page": f"#/compare?a={names['run']}&b={names['other']}",
+        },
+    )  # fmt: skip
+    for piece in taken:
+        await post(f"{place}/pieces", piece)
+    names["report"] = report["id"]
+
+
+async def main(wanted: list[str], *, fresh: bool) -> None:
     from playwright.async_api import async_playwright
 
     browser = shutil.which("chromium") or shutil.which("google-chrome")
@@ -139,11 +207,21 @@ async def main(wanted: list[str]) -> None:
         names: dict[str, str] = {}
         for name in wanted or list(PICTURES):
             page = await opened.new_page(viewport=SIZE, color_scheme="dark" if PICTURES[name].dark else "light")
-            names = names or await names_of(page, url)
+            if not names:
+                names = await names_of(page, url)
+                if fresh and "report" not in names:
+                    await compose(page, url, names)
             await take(page, url, name, names)
             await page.close()
         await opened.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1:]))
+    words = sys.argv[1:]
+    if "--fresh" in words:
+        words.remove("--fresh")
+        with tempfile.TemporaryDirectory() as folder:
+            fill(Path(folder))
+            asyncio.run(main(words, fresh=True))
+    else:
+        asyncio.run(main(words, fresh=False))
