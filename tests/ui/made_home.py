@@ -215,7 +215,7 @@ def write_pair(store, words):
 def write_report(store, words, run):
     """A report with a note, a table and a chart."""
     from zoolens.base.present.charts import Chart, themed, values
-    from zoolens.base.store.reports import add_report
+    from zoolens.base.store.composed_reports import add_report
 
     about = {"title": words.all[:1_000], "caption": words.all[:1_000], "page": f"#/run/{run}"}
     about |= {"added": "2026-11-19T01:00:00+00:00"}

@@ -69,7 +69,7 @@ def test_a_report_is_composed(own):
 
 def test_another_window_is_not_written_over(own):
     from zoolens import open_store
-    from zoolens.base.store.reports import add_report, load_report, write_report
+    from zoolens.base.store.composed_reports import add_report, load_report, write_report
 
     with open_store() as store:
         report = add_report(store, "Ours", [{"kind": "note", "text": "first"}])
@@ -86,7 +86,7 @@ def test_another_window_is_not_written_over(own):
 @pytest.mark.slow
 def test_a_report_is_exported_with_progress(own, chromium, tmp_path):
     from zoolens import open_store
-    from zoolens.base.store.reports import add_report
+    from zoolens.base.store.composed_reports import add_report
 
     with open_store() as store:
         report = add_report(store, "For Anna", [{"kind": "note", "text": "Take **this** one."}])

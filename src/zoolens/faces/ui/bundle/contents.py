@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import Any, Final
 
 from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.base.store.composed_reports import load_report
 from zoolens.base.store.records import ANSWERING_KINDS, Run, RunKind
-from zoolens.base.store.reports import load_report
 from zoolens.base.store.store import Store
 from zoolens.faces.ui.jobs.folder import JobFolder, JobState, job_folders
 from zoolens.faces.ui.jobs.outputs import printed_by

@@ -183,8 +183,7 @@ def _asked(context: Context, query: ChooseQuery) -> _Asked:
         try:
             index = _index(context, chosen, query.task)
         except ZoolensError:
-            # Nothing that could be chosen was measured on the chosen dataset: what there is on the others is shown.
-            index = _index(context, ParsedQuery(), "")
+            index, problem = _index(context, ParsedQuery(), ""), problem if text else _not_chosen(query)
     if not text.strip() or problem is not None:
         return _Asked(index, None, problem)
     key = (id(index), text)
@@ -196,6 +195,17 @@ def _asked(context: Context, query: ChooseQuery) -> _Asked:
             known = _Asked(index, None, _problem(error, text))
         _answered.put(key, known)
     return known
+
+
+def _not_chosen(query: ChooseQuery) -> Problem:
+    """Why what is shown is about another dataset than the chosen one."""
+    subject = query.data or query.task
+    return Problem(
+        message=f"Nothing on {subject} can be chosen from: no run on it has answers that were kept.",
+        hint="What is shown is about another dataset.",
+        start=0,
+        end=0,
+    )
 
 
 def _index(context: Context, asked: ParsedQuery, task: str) -> Index:

@@ -117,19 +117,34 @@ class Home(Answer):
     jobs: list[Job]
 
 
+class _Runs:
+    """Runs with what lists show of them, each read once although several parts of the page name it."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._runs: dict[str, Run] = {}
+        self._figures: dict[str, Sequence[Observation]] = {}
+
+    def read(self, ids: Sequence[str]) -> list[tuple[Run, Sequence[Observation]]]:
+        """The runs of these ids, in their order."""
+        new = self.context.store.runs_of([run_id for run_id in ids if run_id not in self._runs])
+        self._runs |= {run.id: run for run in new}
+        self._figures |= listed_figures(self.context.store, new, _FURTHER)
+        return [(self._runs[run_id], self._figures[run_id]) for run_id in ids if run_id in self._runs]
+
+
 def home(context: Context, query: HomeQuery) -> Home:
     chosen = wanted_names(context, query.data, query.task)
     known = [one for one in known_datasets(context) if not chosen or one.name in chosen]
     page = page_of_runs(context.runs, RunsWanted(datasets=chosen), limit=_NEWEST)
-    newest = context.store.runs_of(page.ids)
-    figures = listed_figures(context.store, newest)
-    best = list(_best(context, known[:DATASETS], query.task))
+    runs = _Runs(context)
+    best = list(_best(runs, known[:DATASETS], query.task))
     return Home(
         runs=page.total,
         datasets=len(known),
         best=best,
-        newest=[run_item(run, figures[run.id]) for run in newest],
-        changes=_changes(context, chosen, known[:DATASETS], query.days),
+        newest=[run_item(run, figures) for run, figures in runs.read(page.ids)],
+        changes=_changes(runs, chosen, known[:DATASETS], query.days),
         alarms=list(_alarms(context, chosen)),
         services=_services(context),
         jobs=[job_of(folder) for folder in context.jobs.jobs()[:_SHOWN]],
@@ -139,24 +154,23 @@ def home(context: Context, query: HomeQuery) -> Home:
 # --- the best
 
 
-def _best(context: Context, known: Sequence[KnownDataset], task: str) -> Iterator[BestOnDataset]:
+def _best(runs: _Runs, known: Sequence[KnownDataset], task: str) -> Iterator[BestOnDataset]:
     for one in known:
         for name, metric in one.metrics.items():
             if task in ("", name):
-                found = _best_of(context, one, name, metric)
+                found = _best_of(runs, one, name, metric)
                 if found is not None:
                     yield found
 
 
-def _best_of(context: Context, known: KnownDataset, task: str, metric: str) -> BestOnDataset | None:
+def _best_of(runs: _Runs, known: KnownDataset, task: str, metric: str) -> BestOnDataset | None:
     # Where a dataset does not define the main metric, the mean score stands in.
+    context = runs.context
     shown = next((name for name in (metric, SCORE) if _best_ids(context, known, name, among=1)), metric)
-    ids = _best_ids(context, known, shown)
-    by_id = {run.id: run for run in context.store.runs_of(ids)}
-    runs = [by_id[run_id] for run_id in ids if run_id in by_id]
-    figures = listed_figures(context.store, runs, _FURTHER)
-    judged = [(run, judged_observation(run, figures[run.id])) for run in runs]
-    sound = [(run, fact) for run, fact in judged if fact is not None and fact.metric == shown]
+    judged = [
+        (run, facts, judged_observation(run, facts)) for run, facts in runs.read(_best_ids(context, known, shown))
+    ]
+    sound = [(run, facts, fact) for run, facts, fact in judged if fact is not None and fact.metric == shown]
     if not sound:
         return None
     return BestOnDataset.of(
@@ -164,8 +178,8 @@ def _best_of(context: Context, known: KnownDataset, task: str, metric: str) -> B
         dataset=known.name,
         task=task,
         title=metric_title(shown),
-        rows=[_row(run, figures[run.id]) for run, _ in sound[:BEST]],
-        note=_note(sound),
+        rows=[_row(run, facts) for run, facts, _ in sound[:BEST]],
+        note=_note([(run, fact) for run, _, fact in sound]),
     )
 
 
@@ -205,33 +219,32 @@ def _touches(best: Observation, other: Observation) -> bool:
 # --- what changed
 
 
-def _changes(context: Context, chosen: tuple[str, ...], known: Sequence[KnownDataset], days: int) -> Changes:
-    recent = recent_changes(context, chosen, days)
-    lines = list(_new_best(context, known, recent.since)) if recent.days else []
+def _changes(runs: _Runs, chosen: tuple[str, ...], known: Sequence[KnownDataset], days: int) -> Changes:
+    recent = recent_changes(runs.context, chosen, days)
+    lines = list(_new_best(runs, known, recent.since)) if recent.days else []
     lines += [Change.of(moved) for moved in recent.moved[:_MOST_MOVED]]
     return Changes.of(recent, lines=lines, more=max(0, len(recent.moved) - _MOST_MOVED))
 
 
-def _new_best(context: Context, known: Sequence[KnownDataset], since: datetime) -> Iterator[Change]:
+def _new_best(runs: _Runs, known: Sequence[KnownDataset], since: datetime) -> Iterator[Change]:
     """Datasets whose best model is another one than before."""
     for one in known:
-        if one.newest < since:
-            continue
-        for metric in dict.fromkeys(one.metrics.values()):
-            now, then = (_best_ids(context, one, metric, until=until, among=1) for until in (None, since))
-            runs = {run.id: run for run in context.store.runs_of([*now, *then])}
-            if not (now and then) or not {now[0], then[0]} <= runs.keys():
-                continue
-            new, old = runs[now[0]], runs[then[0]]
-            if new.ref == old.ref:
-                continue
-            facts = listed_figures(context.store, [new, old])
-            ours, theirs = (judged_observation(run, facts[run.id]) for run in (new, old))
-            if ours is None or theirs is None:
-                continue
-            words = f"{new.ref.partition('@')[0]} is the best on {one.name} by {metric_title(metric)}"
-            before = f"{old.ref.partition('@')[0]} was, with {with_interval(theirs)}"
-            yield Change(sentence=f"{words}: {with_interval(ours)}; {before}", run=new.id, before=old.id)
+        for metric in dict.fromkeys(one.metrics.values()) if one.newest >= since else ():
+            ids = [_best_ids(runs.context, one, metric, until=until, among=1) for until in (None, since)]
+            if all(ids):
+                yield from _overtaken(one, runs.read([ids[0][0], ids[1][0]]))
+
+
+def _overtaken(known: KnownDataset, both: Sequence[tuple[Run, Sequence[Observation]]]) -> Iterator[Change]:
+    if len(both) < 2:
+        return
+    (new, facts), (old, others) = both
+    ours, theirs = judged_observation(new, facts), judged_observation(old, others)
+    if new.ref == old.ref or ours is None or theirs is None:
+        return
+    words = f"{new.ref.partition('@')[0]} is the best on {known.name} by {metric_title(ours.metric)}"
+    before = f"{old.ref.partition('@')[0]} was, with {with_interval(theirs)}"
+    yield Change(sentence=f"{words}: {with_interval(ours)}; {before}", run=new.id, before=old.id)
 
 
 # --- what needs a look
@@ -244,7 +257,7 @@ def _alarms(context: Context, chosen: tuple[str, ...]) -> Iterator[Alarm]:
         yield Alarm(level="medium", sentence=f"{words} a stage that failed.", page="runs", rest="")
     with suppress(ZoolensError):
         yield from _audit(context)
-    lost = machines(context, MachinesQuery(limit=1)).lost
+    lost = machines(context, MachinesQuery.model_validate({"limit": 1})).lost
     if lost:
         words = "1 machine" if lost == 1 else f"{lost:,} machines"
         yield Alarm(level="medium", sentence=f"{words} of the fleet gave no sign of life.", page="fleet", rest="")
@@ -256,7 +269,7 @@ def _alarms(context: Context, chosen: tuple[str, ...]) -> Iterator[Alarm]:
 
 def _audit(context: Context) -> Iterator[Alarm]:
     """The gravest findings of the last audit that ended well."""
-    done = [one for one in audits(context, Paged(limit=_NEWEST)).rows if one.state is JobState.DONE]
+    done = [one for one in audits(context, Paged.model_validate({"limit": _NEWEST})).rows if one.state is JobState.DONE]
     if not done:
         return
     summary = audit(context, AuditQuery(id=done[0].id))

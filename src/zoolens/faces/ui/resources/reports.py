@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from zoolens.base.present.charts import Spec
-from zoolens.base.store.reports import (
+from zoolens.base.present.text import clean
+from zoolens.base.store.composed_reports import (
     ReportRecord,
     StaleReport,
     add_report,
@@ -27,6 +28,15 @@ MOST_PIECES: Final = 100
 LONGEST_NOTE: Final = 20_000
 _LONGEST: Final = 200
 _STALE: Final = "This report was changed in another window meanwhile."
+
+
+def _note_text(text: object) -> str:
+    """The lines of a note, each without control and direction characters."""
+    lines = str(text).replace("\r", "").replace("\t", "    ").split("\n")
+    return "\n".join(clean(line, LONGEST_NOTE) for line in lines)
+
+
+NoteText = Annotated[str, BeforeValidator(_note_text)]
 
 
 class ReportQuery(Query):
@@ -80,7 +90,7 @@ class ReportPiece(Answer):
     """A note (`text` is Markdown), a chart or a table, as it was when it was `added`."""
 
     kind: Literal["note", "chart", "table"]
-    text: str
+    text: NoteText
     title: Shown
     caption: Shown
     chart: Spec | None
@@ -128,7 +138,7 @@ def add_to_report(context: Context, query: ReportAddition) -> Report:
 
 def drop_report(context: Context, query: ReportQuery) -> ReportList:
     remove_report(context.store, query.id)
-    return reports(context, Paged())
+    return reports(context, Paged.model_validate({}))
 
 
 def _parts(known: ReportRecord, parts: list[ReportPart]) -> Iterator[Mapping[str, Any]]:

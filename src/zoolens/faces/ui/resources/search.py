@@ -9,8 +9,8 @@ from pydantic import Field
 
 from zoolens.base.present.figures import stack_label
 from zoolens.base.store.browsing import RunsWanted, page_of_runs
+from zoolens.base.store.composed_reports import load_reports
 from zoolens.base.store.records import Run, RunKind
-from zoolens.base.store.reports import load_reports
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Query, Shown
 from zoolens.faces.ui.jobs.folder import JobState
@@ -68,7 +68,7 @@ def _has(words: Sequence[str], text: str) -> bool:
 def _models(context: Context, _: list[str], q: str) -> Iterator[Hit]:
     known = context.models.models()
     # Those that were run here come first.
-    for place in places_found(known, ModelsQuery(q=q, sort="-latest"))[:_MODELS].tolist():
+    for place in places_found(known, ModelsQuery.model_validate({"q": q, "sort": "-latest"}))[:_MODELS].tolist():
         row = known.rows[place]
         runs = "not run here" if not row.runs else "1 run" if row.runs == 1 else f"{row.runs:,} runs"
         yield _hit("model", row.ref.partition("@")[0], f"{row.task or 'unknown task'}, {runs}", "model", row.ref)

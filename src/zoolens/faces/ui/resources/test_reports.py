@@ -9,8 +9,8 @@ pytest.importorskip("starlette")
 
 import numpy as np
 
+from zoolens.base.store.composed_reports import StaleReport, add_report, load_reports, write_report
 from zoolens.base.store.records import Observation
-from zoolens.base.store.reports import StaleReport, add_report, load_reports, write_report
 from zoolens.faces.ui.bundle.bundle_export import export_bundle
 from zoolens.faces.ui.endpoint import PREFIX
 from zoolens.faces.ui.jobs.folder import make_job_folder
