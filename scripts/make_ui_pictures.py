@@ -122,7 +122,7 @@ async def prepare(page: Any, name: str) -> None:
     if name == "search":
         await page.keyboard.press("/")
         await page.keyboard.type("lenet")
-        await page.get_by_role("option").nth(3).wait_for()
+        await page.locator(".finder [role=option]").nth(3).wait_for()
     if name == "glance":
         await page.locator(".strip img").first.wait_for(timeout=PATIENCE)
     if name == "live":

@@ -25,7 +25,7 @@ def own(chromium, explored_home, tmp_path):
 
 
 def write(page, place, text):
-    page.get_by_label(place).fill(text)
+    page.get_by_label(place, exact=True).fill(text)
 
 
 def test_a_report_is_composed(own):

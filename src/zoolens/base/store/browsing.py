@@ -10,7 +10,7 @@ Every function works on columns in memory (`run_columns`) and gives ids: who sho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -38,6 +38,7 @@ from zoolens.base.store.scopes import Dimension
 from zoolens.base.store.store import Store
 
 _SINGLE: Final = (Dimension.CLASS, Dimension.EPOCH, Dimension.WITH)
+_DIGITS: Final = 64  # of a fingerprint
 _ID: Final = re.compile(r"[0-9a-f]{2,16}")
 
 
@@ -219,15 +220,26 @@ def _flags(values: Iterable[bool]) -> Mask:
 
 
 def _fits(subject: RunSubject, pattern: str, kind: str) -> bool:
-    expression = _expression(pattern)
-    if any(expression.fullmatch(name) for name in subject.names):
+    fits = _matcher(pattern)
+    if any(map(fits, subject.names)):
         return True
     if kind == "model":
-        return "@" not in pattern and any(expression.fullmatch(name.rpartition("@")[0]) for name in subject.names)
-    if kind == "dataset" and (parts := NAME_AND_DIGITS.fullmatch(pattern)):
-        named = parts[1] is None or any(_expression(parts[1]).fullmatch(name) for name in subject.names)
+        return "@" not in pattern and any(fits(name.rpartition("@")[0]) for name in subject.names)
+    digits = pattern.rpartition("#")[2]
+    if kind == "dataset" and len(digits) <= _DIGITS and (parts := NAME_AND_DIGITS.fullmatch(pattern)):
+        named = parts[1] is None or any(map(_matcher(parts[1]), subject.names))
         return named and subject.fingerprint.startswith(parts[2].lower())
     return False
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    """Tells whether a pattern means a name. One without * and ? is no expression: a name of millions of letters, which
+    strangers may write, takes a minute to compile."""
+    if "*" not in pattern and "?" not in pattern:
+        wanted = pattern.casefold()
+        return lambda name: name.casefold() == wanted
+    expression = _expression(pattern)
+    return lambda name: expression.fullmatch(name) is not None
 
 
 @lru_cache(256)

@@ -25,6 +25,7 @@ RESOURCES: Final = (
     "audits",
     "divergences",
     "choose",
+    "query_completions",
     "model",
     "measured",
     "networks",

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.base.errors import ZoolensError
 from zoolens.base.phrases import first_few
 from zoolens.base.present.charts import Spec, drawn_spec, themed
 from zoolens.base.present.metric_words import figure_title
@@ -23,7 +23,6 @@ from zoolens.findings.queries.answers.explanation_charts import funnel_chart, mi
 from zoolens.findings.queries.answers.matches import Match
 from zoolens.findings.queries.answers.query_answers import Answer as QueryAnswer
 from zoolens.findings.queries.answers.wording import amount, amount_with_interval, lower_bound
-from zoolens.findings.queries.completion import completions
 from zoolens.findings.queries.language.errors import QueryError
 from zoolens.findings.queries.language.parser import parse
 from zoolens.findings.queries.language.syntax import Query as ParsedQuery
@@ -36,7 +35,7 @@ from zoolens.inventory.catalog.stored import guessed_of
 
 KEPT: Final = 8  # answers of the last queries, for the next page of their rows
 _HIDDEN: Final = 3  # models of an answer that are named although no picture has them
-_ALONE = threading.Lock()  # an index is for one thread at a time
+ALONE = threading.Lock()  # an index is for one thread at a time
 _Sort = Literal["best", "ref", "-ref", "x", "-x", "y", "-y", "size", "-size"]
 
 
@@ -59,11 +58,6 @@ class ChosenQuery(ChooseQuery, Paged):
     y_low: float | None = Field(None, description="The least figure upwards.")
     y_high: float | None = Field(None, description="The largest figure upwards.")
     sort: _Sort = Field("best", description="The column to sort by; best: the answer's own order, or the front first.")
-
-
-class CompletionQuery(Query):
-    q: str = Field("", max_length=LONGEST, description="The query so far.")
-    at: int = Field(0, ge=0, le=LONGEST, description="Where the cursor is.")
 
 
 class Problem(Answer):
@@ -144,19 +138,6 @@ class ChosenRows(RowPage[ChosenRow]):
     pass
 
 
-class CompletionItem(Answer):
-    """`text` takes the place of q[start:end]."""
-
-    text: Shown
-    kind: str
-    start: int
-    end: int
-
-
-class CompletionList(Answer):
-    items: list[CompletionItem]
-
-
 @dataclass(frozen=True)
 class _Asked:
     index: Index
@@ -220,7 +201,7 @@ def _problem(error: ZoolensError, text: str = "") -> Problem:
 
 
 def choose(context: Context, query: ChooseQuery) -> ChoiceAnswer:
-    with _ALONE:
+    with ALONE:
         asked = _asked(context, query)
         choice = _choice(asked, query.x, query.y, query.size)
         chart = choice_chart(choice)
@@ -303,7 +284,7 @@ def _title(name: str) -> str:
 
 
 def chosen(context: Context, query: ChosenQuery) -> ChosenRows:
-    with _ALONE:
+    with ALONE:
         asked = _asked(context, query)
         choice = _choice(asked, query.x, query.y, query.size, most=None)
         points = [point for point in choice.points if _inside(point, query)]
@@ -397,18 +378,7 @@ def _words(value: float | None, low: float | None, high: float | None, respect: 
     return "–" if value is None or respect is None else amount_with_interval(value, low, high, respect.unit)
 
 
-def complete(context: Context, query: CompletionQuery) -> CompletionList:
-    with _ALONE:
-        try:
-            index = index_for(ParsedQuery(), context.store, task_category(None))
-        except UnknownName:
-            return CompletionList(items=[])
-        proposals = completions(query.q, query.at, index)
-    return CompletionList(items=[CompletionItem.of(proposal) for proposal in proposals])
-
-
 ENDPOINTS: Final = (
     Endpoint("/choose", "What there is to choose from, and the answer of a query over it", choose),
     Endpoint("/choose/rows", "The rows of the same, in pages", chosen),
-    Endpoint("/choose/completions", "Completions at a place of a query", complete),
 )
