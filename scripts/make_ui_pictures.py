@@ -123,6 +123,8 @@ async def prepare(page: Any, name: str) -> None:
         await page.keyboard.press("/")
         await page.keyboard.type("lenet")
         await page.locator(".finder [role=option]").nth(3).wait_for()
+    if name == "timeline":
+        await page.locator(".spans").evaluate("figure => figure.scrollIntoView({ block: 'end' })")
     if name == "glance":
         await page.locator(".strip img").first.wait_for(timeout=PATIENCE)
     if name == "live":

@@ -88,7 +88,7 @@ export function ticks(seconds: number, view: View, most: number): { unit: string
   const digits = Math.max(0, -Math.floor(Math.log10(step)));
   const found: Tick[] = [];
   for (let place = Math.ceil(from / size / step - 1e-9); place * step <= to / size + 1e-9 * step; place++) {
-    found.push({ share: (place * step * size - from) / width, words: (place * step).toLocaleString("en", { maximumFractionDigits: digits }) });
+    found.push({ share: (place * step * size - from) / width, words: (place * step + 0).toLocaleString("en", { maximumFractionDigits: digits }) });
   }
   return { unit, ticks: found };
 }

@@ -22,7 +22,7 @@ from zoolens.testing.text_models import write_classifier
 # views of a new page here.
 VIEWS = {
     "#/home": "{one}",
-    "#/home?data={dataset}": "What changed",
+    "#/home?data={dataset}": None,
     "#/reports": "{one}",
     "#/reports/{report}": "As it was",
     "#/folder": "No folder is named.",
