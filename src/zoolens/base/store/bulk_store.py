@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -108,7 +108,11 @@ class BulkStore(Database):
 
     def parts(self, run_id: str, kind: str) -> list[Part]:
         """The parts that are there, by number. Numbers may be missing where a run was interrupted."""
-        return self.read(lambda connection: part_rows.load_parts(connection, run_id, kind, self.bulk.address))
+        return self.parts_of([run_id], kind).get(run_id, [])
+
+    def parts_of(self, run_ids: Collection[str], kind: str) -> dict[str, list[Part]]:
+        """What `parts` gives for each of the runs that has any, asked for at once."""
+        return self.read(lambda connection: part_rows.load_parts(connection, run_ids, kind, self.bulk.address))
 
     def last_part(self, run_id: str, kind: str) -> int | None:
         """The largest number of a part that is there. It takes the same time however many there are."""
@@ -136,11 +140,11 @@ class BulkStore(Database):
         for part in self.parts(run_id, kind):
             yield self.bulk.read(part)
 
-    def table(self, run_id: str, kind: str) -> pa.Table:
-        """All parts in one table. `run_id`: as `run` takes it."""
+    def table(self, run_id: str, kind: str, parts: Sequence[Part] = ()) -> pa.Table:
+        """All parts in one table. `run_id`: as `run` takes it. `parts`: those of the run, where they are known."""
         import pyarrow as pa
 
-        tables = list(self.iter_tables(run_id, kind))
+        tables = [self.bulk.read(part) for part in parts] or list(self.iter_tables(run_id, kind))
         if not tables:
             full_id = self.read(lambda connection: named_run(connection, run_id, self.name)).id
             if full_id != run_id:

@@ -57,6 +57,10 @@ class JsonText(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         return _parsed(self._text)[key]
 
+    def get(self, key: str, default: Any = None) -> Any:
+        # Not the one of Mapping, which raises an error for every key that is absent.
+        return _parsed(self._text).get(key, default)
+
     def __iter__(self) -> Iterator[str]:
         return iter(_parsed(self._text))
 

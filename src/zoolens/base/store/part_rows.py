@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -39,19 +40,26 @@ def of_known_runs(connection: Connection, names: Collection[str]) -> list[str]:
     return [name for name, run in run_of.items() if run in known]
 
 
-def load_parts(connection: Connection, run_id: str, kind: str, locate: Callable[[str], str]) -> list[Part]:
-    rows = load_rows(connection, parts, parts.c.run_id == run_id, parts.c.kind == kind)
-    return [
-        Part(
-            run_id=row["run_id"],
-            kind=row["kind"],
-            part=row["part"],
-            rows=row["rows"],
-            bytes=row["bytes"],
-            sha256=row["sha256"],
-            name=row["name"],
-            address=locate(row["name"]),
-            created=row["created"],
-        )
-        for row in sorted(rows, key=lambda row: row["part"])
-    ]
+def load_parts(
+    connection: Connection, run_ids: Collection[str], kind: str, locate: Callable[[str], str]
+) -> dict[str, list[Part]]:
+    """The parts of each of the runs that has any, by number."""
+    by_run: dict[str, list[Part]] = {}
+    for some in in_chunks(run_ids):
+        for row in load_rows(connection, parts, parts.c.run_id.in_(some), parts.c.kind == kind):
+            by_run.setdefault(row["run_id"], []).append(_part(row, locate))
+    return {run: sorted(found, key=lambda part: part.part) for run, found in by_run.items()}
+
+
+def _part(row: Mapping[str, Any], locate: Callable[[str], str]) -> Part:
+    return Part(
+        run_id=row["run_id"],
+        kind=row["kind"],
+        part=row["part"],
+        rows=row["rows"],
+        bytes=row["bytes"],
+        sha256=row["sha256"],
+        name=row["name"],
+        address=locate(row["name"]),
+        created=row["created"],
+    )

@@ -13,7 +13,7 @@ from operator import attrgetter
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
-from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, cast, func, or_, select
+from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, bindparam, cast, func, or_, select
 from sqlalchemy.engine import Row
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -34,6 +34,7 @@ from zoolens.base.store.records import (
     stage_words,
 )
 from zoolens.base.store.schema import aliases, datasets, locks, models, observations, runs, stacks, stages
+from zoolens.base.store.values import storable_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +84,8 @@ def load_run_ids(connection: Connection, *where: ColumnElement[bool], limit: int
 
 def has_id(*ids: str) -> ColumnElement[bool]:
     """Whether a run has one of these ids."""
-    return runs.c.id.in_(ids)
+    # One parameter: SQLAlchemy would look at each of a thousand ids otherwise.
+    return runs.c.id.in_(bindparam("ids", [storable_text(one) for one in ids], Text(), expanding=True, unique=True))
 
 
 def matches(wanted: RunFilter) -> Iterator[ColumnElement[bool]]:

@@ -308,8 +308,9 @@ def _told_apart(listed: Sequence[RunSubject]) -> Iterator[RunSubject]:
 
 def _times(values: Sequence[Any]) -> NDArray[np.datetime64]:
     """SQLite has text in UTC, PostgreSQL times of any zone."""
-    plain = [value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) else value for value in values]
-    return np.array(plain, "datetime64[us]")
+    if values and isinstance(values[0], datetime):
+        values = [value.astimezone(UTC).replace(tzinfo=None) for value in values]
+    return np.array(values, "datetime64[us]")
 
 
 def _tuples(connection: Connection, query: Select[Any]) -> Sequence[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from zoolens.base.errors import DatasetError, StoreError
-from zoolens.base.store.records import Run, RunKind
+from zoolens.base.store.records import Part, Run, RunKind
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.answers import answering_stage, answers_table, has_answers, predictions_of, unfinished
 from zoolens.findings.measure.class_order import data_classes, stored_translation
@@ -33,14 +33,14 @@ class Signature(Predictions):
         return self.run.ref
 
 
-def signature_of(store: Store, run: Run) -> Signature:
-    """What a run answered; refused where it has not answered every input."""
+def signature_of(store: Store, run: Run, parts: Sequence[Part] = ()) -> Signature:
+    """What a run answered; refused where it has not answered every input. `parts`: as `answers_table` takes them."""
     if not has_answers(run):
         # It may have answered the rest since it was read; a stage that is done stays done.
         state = store.stages(run.id).get(answering_stage(run))
         if state is None or not state.done:
             raise unfinished(run)
-    table = answers_table(store, run)
+    table = answers_table(store, run, parts)
     _check_rows(table, run)
     return Signature(**vars(predictions_of(table, run)), run=run)
 

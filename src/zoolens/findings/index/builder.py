@@ -7,6 +7,7 @@ in the index file yet. Nothing is measured here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -14,9 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.errors import UnknownName
+from zoolens.base.errors import StoreError, UnknownName
 from zoolens.base.progress import Progress
-from zoolens.base.store.records import DatasetRecord, Run, RunKind
+from zoolens.base.store.records import DatasetRecord, Part, Run, RunKind
 from zoolens.base.store.state import StoreState
 from zoolens.base.store.store import RUNS_AT_ONCE, Store
 from zoolens.findings.comparisons.signatures import Signature, default_dataset, probe_runs, signature_of
@@ -34,7 +35,7 @@ from zoolens.findings.index.sources.run_table import chosen_probes, run_table
 from zoolens.findings.index.tables.row_table import RowTable
 from zoolens.findings.measure.answers import ANSWERING_STAGES
 from zoolens.findings.measure.class_order import JUDGED_WRONGLY
-from zoolens.findings.measure.predictions import renumbered
+from zoolens.findings.measure.predictions import KIND, renumbered
 from zoolens.inventory.catalog.names import is_pattern
 from zoolens.inventory.tasks.task import DEFAULT_TASK
 
@@ -158,13 +159,18 @@ def _semantic(
         )
 
     spaces = ClassSpaces()
+    parts: dict[str, list[Part]] = {}
 
     def runs(ids: Sequence[str]) -> Iterator[Run]:
         for start in range(0, len(ids), RUNS_AT_ONCE):
-            yield from store.runs_of(ids[start : start + RUNS_AT_ONCE], stages=ANSWERING_STAGES)
+            some = ids[start : start + RUNS_AT_ONCE]
+            parts.clear()
+            with suppress(StoreError):  # whose row is damaged is told when that run is read
+                parts.update(store.parts_of(some, KIND))
+            yield from store.runs_of(some, stages=ANSWERING_STAGES)
 
     def signature(run: Run) -> Signature:
-        return renumbered(signature_of(store, run), spaces.of(run).translation)
+        return renumbered(signature_of(store, run, parts.get(run.id, ())), spaces.of(run).translation)
 
     key = rows.columns["key"]
     fleeting = rows.signed & (rows.columns["fleeting"].codes >= 0)

@@ -288,14 +288,14 @@ def test_what_another_process_took_out_meanwhile_is_put_back(store, monkeypatch)
     first, _ = fill(store, range(2))
     read = builder.signature_of
 
-    def disturbed(opened, run):
+    def disturbed(opened, run, parts=()):
         if run.id == first.id and "other" not in vars(disturbed):
             disturbed.other = True
             path = builder.index_path(store, "classification", run.key.dataset)
             elsewhere = builder.open_semantic(path, dataset=run.key.dataset, probes=PROBES)
             for key in elsewhere.keys:
                 elsewhere.remove(key)
-        return read(opened, run)
+        return read(opened, run, parts)
 
     monkeypatch.setattr(builder, "signature_of", disturbed)
     index = build_index(store)

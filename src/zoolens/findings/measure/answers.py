@@ -6,7 +6,7 @@ test samples are kept once for all trainings on the same data; they are put toge
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from zoolens.base.store.records import (
     DONE,
     DatasetRecord,
     ModelRecord,
+    Part,
     Run,
     RunKey,
     RunKind,
@@ -59,11 +60,12 @@ def unfinished(run: Run) -> ZoolensError:
     return ZoolensError(words, hint="Run the same `zoolens eval` again to finish it.")
 
 
-def answers_table(store: Store, run: Run) -> pa.Table:
+def answers_table(store: Store, run: Run, parts: Sequence[Part] = ()) -> pa.Table:
     """One row an input: `index`, `input` and `label`, then the columns of every output (see `predictions.schema`). A
-    training has the column `top` with one class, and none of the columns about scores."""
+    training has the column `top` with one class, and none of the columns about scores. `parts`: of its predictions,
+    where they are known."""
     if run.kind is not RunKind.TRAINING:
-        return store.table(run.id, KIND)
+        return store.table(run.id, KIND, parts)
     answers, labels = trained_answers(store, run.id), kept_labels(store, run.dataset)
     if labels is None or len(labels) != len(answers):
         labels = np.full(len(answers), NO_LABEL, np.int32)
