@@ -21,7 +21,7 @@ from zoolens.base.protocol.messages import InferRequest, RequestedOutput
 from zoolens.base.protocol.protobuf import INFERENCE
 from zoolens.base.protocol.rest import HEADER_LENGTH, encode_request
 from zoolens.faces.serving.conftest import write_fake
-from zoolens.faces.serving.transports.hpack import encode_headers
+from zoolens.faces.serving.transports.header_blocks import encode_headers
 from zoolens.faces.serving.transports.http2_frames import (
     DATA,
     END_HEADERS,

@@ -58,7 +58,7 @@ def test_a_file_of_services_that_is_not_there_is_called_a_file(tmp_path):
 
 
 # Python's gRPC package is the clients' alone.
-@pytest.mark.parametrize("package", ["uvicorn", "starlette", "httptools", "google.protobuf"])
+@pytest.mark.parametrize("package", ["uvicorn", "starlette", "httptools", "google.protobuf", "hpack"])
 def test_a_missing_package_is_named_before_anything_is_loaded(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     assert f"needs {package}, which is not installed. Run: pip install 'zoolens[serve]'" in refused("absent-model")

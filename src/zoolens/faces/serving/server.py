@@ -104,7 +104,7 @@ def check_installed(options: ServerOptions) -> None:
     if options.http_port is not None:
         needed["zoolens serve"] = ("starlette", "uvicorn", "httptools")
     if options.grpc_port is not None:
-        needed["zoolens serve --grpc"] = ("google.protobuf",)
+        needed["zoolens serve --grpc"] = ("google.protobuf", "hpack")
     for who, packages in needed.items():
         check_packages(packages, who, "serve")
 

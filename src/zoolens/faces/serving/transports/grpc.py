@@ -27,7 +27,7 @@ from zoolens.faces.serving.options import ServerOptions, check_token
 from zoolens.faces.serving.transports.bodies import BodyReader
 from zoolens.faces.serving.transports.grpc_call import Call, CallHead, StreamCall, UnaryCall, read_head
 from zoolens.faces.serving.transports.grpc_handlers import HANDLERS, Handler
-from zoolens.faces.serving.transports.hpack import Header
+from zoolens.faces.serving.transports.header_blocks import Header
 from zoolens.faces.serving.transports.http2 import Connection
 from zoolens.faces.serving.transports.http2_stream import Receiver, Stream
 from zoolens.faces.serving.transports.request_headers import caller, unforeseen

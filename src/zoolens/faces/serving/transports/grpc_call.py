@@ -17,7 +17,7 @@ from zoolens.base.protocol.limits import Limits, check_body, invalid
 from zoolens.base.protocol.rest import NOBODY, Caller
 from zoolens.faces.serving.transports.bodies import UNPACK_IN_THREAD, HeldBytes, unpack
 from zoolens.faces.serving.transports.grpc_framing import PREFIX, Messages
-from zoolens.faces.serving.transports.hpack import Header, encode_headers
+from zoolens.faces.serving.transports.header_blocks import Header, encode_headers
 from zoolens.faces.serving.transports.http2_stream import Stream
 from zoolens.faces.serving.transports.request_headers import caller, traceparent, unforeseen
 

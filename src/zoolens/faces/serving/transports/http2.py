@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from zoolens.base.protocol.datatypes import Buffer
 from zoolens.faces.serving.options import ServerOptions
-from zoolens.faces.serving.transports.hpack import Header, HeaderDecoder, HeaderError
+from zoolens.faces.serving.transports.header_blocks import Header, HeaderDecoder, HeaderError
 from zoolens.faces.serving.transports.http2_frames import (
     ACK,
     CANCEL,

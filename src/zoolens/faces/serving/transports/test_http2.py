@@ -17,7 +17,7 @@ from zoolens.base.protocol.limits import Limits
 from zoolens.base.protocol.messages import InferRequest
 from zoolens.base.protocol.protobuf import INFERENCE
 from zoolens.faces.serving.transports.grpc_framing import Messages
-from zoolens.faces.serving.transports.hpack import HeaderDecoder, encode_headers
+from zoolens.faces.serving.transports.header_blocks import HeaderDecoder, encode_headers
 from zoolens.faces.serving.transports.http2_frames import (
     ACK,
     CANCEL,
