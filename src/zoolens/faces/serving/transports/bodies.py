@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.limits import Limits, check_body, invalid
 from zoolens.faces.serving.options import ServerOptions
 
+Result = TypeVar("Result")
 Receive = Callable[[], Awaitable[Any]]
 
 ALIGNMENT: Final = 16
@@ -32,6 +33,7 @@ class HeldBytes:
 
     def __init__(self, readers: BodyReader) -> None:
         self._readers, self.size = readers, 0
+        self._working, self._left = 0, False
 
     def add(self, size: int) -> None:
         if self._readers.held + size > self._readers.limit:
@@ -50,7 +52,23 @@ class HeldBytes:
         """For bytes that are given back at another time."""
         return HeldBytes(self._readers)
 
+    async def in_thread(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """The function's result, from a thread. What it works on is held until it is done, also where nobody waits any
+        more: a client could otherwise ask and leave again and again, and fill the memory with what is not counted."""
+        self._working += 1
+        work = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+        work.add_done_callback(self._worked)
+        return await asyncio.shield(work)
+
+    def _worked(self, _: object) -> None:
+        self._working -= 1
+        if self._left:
+            self.release()
+
     def release(self) -> None:
+        self._left = self._working > 0
+        if self._left:
+            return
         self._readers.held -= self.size
         self.size = 0
 
@@ -118,7 +136,7 @@ class BodyReader:
                 Refusal.UNSUPPORTED, f"Bodies with the content encoding {encoding[:40]!r} are not unpacked."
             )
         unpacked = (
-            await asyncio.to_thread(unpack, content, encoding, most)
+            await held.in_thread(unpack, content, encoding, most)
             if len(content) > UNPACK_IN_THREAD
             else unpack(content, encoding, most)
         )

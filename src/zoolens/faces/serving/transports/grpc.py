@@ -24,7 +24,7 @@ from zoolens.base.protocol.rest import Caller
 from zoolens.base.protocol.rest_header import no_shared_memory
 from zoolens.faces.serving.contracts.data_plane import CallbackPlane, DataPlane
 from zoolens.faces.serving.options import ServerOptions, check_token
-from zoolens.faces.serving.transports.bodies import BodyReader
+from zoolens.faces.serving.transports.bodies import BodyReader, HeldBytes
 from zoolens.faces.serving.transports.grpc_call import Call, CallHead, StreamCall, UnaryCall, read_head
 from zoolens.faces.serving.transports.grpc_handlers import HANDLERS, Handler
 from zoolens.faces.serving.transports.header_blocks import Header
@@ -60,7 +60,12 @@ async def start(
     if tls is not None:
         tls.set_alpn_protocols(["h2"])
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(partial(Connection, service), sock=listening, ssl=tls, backlog=_BACKLOG)
+    # Connections are counted when they are made, which with TLS is behind its handshake.
+    patience = None if tls is None else options.header_seconds
+    server = await loop.create_server(
+        partial(Connection, service), sock=listening, ssl=tls, backlog=_BACKLOG,
+        ssl_handshake_timeout=patience, ssl_shutdown_timeout=patience,
+    )  # fmt: skip
     return GrpcServer(server, service, int(listening.getsockname()[1]))
 
 
@@ -182,21 +187,21 @@ class _Service:
     async def _answer_infer(self, call: UnaryCall, compressed: bool, content: bytes) -> None:
         try:
             whole = await call.unpacked(content, call.held) if compressed else content
-            response = await self._plane.infer(await self._decoded(whole, call.head.caller))
+            response = await self._plane.infer(await self._decoded(whole, call.head.caller, call.held))
         except Exception as error:
             call.refuse(error)
         else:
             _finish(call, response)
 
-    async def _decoded(self, content: bytes, known: Caller) -> InferRequest:
+    async def _decoded(self, content: bytes, known: Caller, held: HeldBytes) -> InferRequest:
         limits = self.options.limits
         if _is_long(content):
-            return await asyncio.to_thread(decode_request, content, limits, known)
+            return await held.in_thread(decode_request, content, limits, known)
         return decode_request(content, limits, known)
 
     async def _stream(self, call: StreamCall) -> AsyncGenerator[bytes, None]:
         """Answers in the order of the requests, several of which are worked on at a time."""
-        pending: deque[asyncio.Task[bytes]] = deque()
+        pending: deque[asyncio.Task[tuple[bytes, int]]] = deque()
         incoming = aiter(call.messages())
         following: asyncio.Task[Any] | None = asyncio.ensure_future(_next(incoming))
         closing = asyncio.ensure_future(self.closing.wait())
@@ -214,26 +219,32 @@ class _Service:
                     following.cancel()
                     following = None
                 while pending and pending[0].done():
-                    yield pending.popleft().result()
+                    answer, counted = pending.popleft().result()
+                    if not call.over:
+                        call.held.give_back(counted)
+                    yield answer
         finally:
             for task in (*pending, closing, *([following] if following else [])):
                 task.cancel()
 
-    async def _streamed(self, content: bytes, call: StreamCall) -> bytes:
-        """An error ends its request and not the stream."""
+    async def _streamed(self, content: bytes, call: StreamCall) -> tuple[bytes, int]:
+        """An answer, which the call holds while the client does not take the one before it, and how much of it counts.
+        An error ends its request and not the stream."""
         try:
             with self._bodies.holding() as held:
                 held.add(len(content))
-                request = await self._decoded(content, caller(call.head.metadata, call.time_left()))
+                request = await self._decoded(content, caller(call.head.metadata, call.time_left()), held)
                 response = await self._plane.infer(request)
-            return encode_streamed(replace(response, parameters={**response.parameters, _FINAL: True}))
+            serialised = encode_streamed(replace(response, parameters={**response.parameters, _FINAL: True}))
+            if not call.over:
+                call.held.add(len(serialised))
+            return serialised, len(serialised)
         except Exception as error:
             refused = error if isinstance(error, ServingError) else unforeseen(error)
             answer = message("ModelStreamInferResponse")(error_message=str(refused))
             answer.infer_response.id = _id_of(content)
             answer.infer_response.parameters[_FINAL].bool_param = True
-            serialised: bytes = answer.SerializeToString()
-            return serialised
+            return answer.SerializeToString(), 0
 
     # --- everything else
 

@@ -29,6 +29,8 @@ _STATUSES: Final = (
 _LONGEST_ERROR: Final = 1000  # characters: it is a header, and clients limit those
 _PRINTABLE: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _TIMEOUT: Final = re.compile(r"(\d{1,8})([HMSmun])", re.ASCII)
+_NAME: Final = re.compile(r":?[!#$%&'*+.^_`|~0-9a-z-]+")
+_UNSPEAKABLE: Final = re.compile(r"[\0\r\n]")
 _CONTENT_TYPE: Final = re.compile(r"application/grpc([+;].*)?")  # not grpc-web, which is framed in another way
 _UNITS: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _ENCODINGS: Final = frozenset({"gzip", "deflate"})
@@ -59,6 +61,8 @@ def read_head(headers: Sequence[Header]) -> CallHead:
     """Metadata in bytes (names that end with -bin) is left out; of values of the same name the last counts."""
     fields = dict(headers)
     path = fields.get(":path", "")
+    if not _well_formed(headers):
+        return CallHead(path, {}, http_status=400)
     if fields.get(":method") != "POST":
         return CallHead(path, {}, http_status=405)
     if not _CONTENT_TYPE.fullmatch(fields.get("content-type", "")):
@@ -70,6 +74,16 @@ def read_head(headers: Sequence[Header]) -> CallHead:
     except ServingError as error:
         return CallHead(path, metadata, error=error)
     return CallHead(path, metadata, timeout, fields.get("grpc-encoding", "identity"), said)
+
+
+def _well_formed(headers: Sequence[Header]) -> bool:
+    """Whether everybody who reads them reads the same (RFC 9113, 8.2 and 8.3)."""
+    own = [name for name, _ in headers if name.startswith(":")]
+    return (
+        len(set(own)) == len(own)
+        and own == [name for name, _ in headers[: len(own)]]
+        and all(_NAME.fullmatch(name) and not _UNSPEAKABLE.search(value) for name, value in headers)
+    )
 
 
 def _is_metadata(name: str) -> bool:
@@ -172,7 +186,7 @@ class Call:
         self.check_compression()
         encoding, most = self.head.encoding, self.limits.body_bytes
         if len(content) > UNPACK_IN_THREAD:
-            whole = await asyncio.to_thread(unpack, content, encoding, most)
+            whole = await held.in_thread(unpack, content, encoding, most)
         else:
             whole = unpack(content, encoding, most)
         held.add(len(whole))
@@ -267,7 +281,18 @@ class StreamCall(Call):
             self.finish()
 
     def _expire(self) -> None:
-        self.refuse(ServingError(Refusal.TOO_LATE, "The deadline of the call has passed."))
+        self._give_up(ServingError(Refusal.TOO_LATE, "The deadline of the call has passed."))
+
+    def too_slow(self) -> None:
+        super().too_slow()
+        self._stop()
+
+    def _give_up(self, error: Exception) -> None:
+        self.refuse(error)
+        self._stop()
+
+    def _stop(self) -> None:
+        """Nobody waits for its answers any more, and its task may wait for messages that never come."""
         if self.task is not None:
             self.task.cancel()
 
@@ -288,9 +313,7 @@ class StreamCall(Call):
             self._messages.add(chunk)
             complete = self._messages.complete()
         except Exception as error:
-            self.refuse(error)
-            if self.task is not None:
-                self.task.cancel()
+            self._give_up(error)
             return
         self._all_here = ended
         incomplete = self._messages.incomplete and not complete
@@ -319,6 +342,7 @@ class StreamCall(Call):
         """Whoever answers it counts what it holds."""
         held = self.held.another()
         try:
+            held.add(len(content))
             return await self.unpacked(content, held)
         finally:
             held.release()

@@ -54,7 +54,7 @@ from zoolens.faces.serving.transports.http2_stream import STREAM_WINDOW, Receive
 
 _CONNECTION_WINDOW: Final = 1 << 30  # what all streams together hold is counted elsewhere
 _MOST_HEADERS: Final = 256
-_MOST_SETTINGS: Final = 100  # frames of a connection; each may change the windows of all streams
+_MOST_SETTINGS: Final = 100  # frames between two looks; each may change the windows of all streams
 _PING_BYTES: Final = 8
 _KEPT: Final = 256
 _KEPT_BYTES: Final = 1024
@@ -92,11 +92,13 @@ class Connection(asyncio.Protocol):
         self._room = _CONNECTION_WINDOW
         self._reader = FrameReader(self)
         self._leaving = False
-        self._settings = 0
-        # When the client last had a call, began a frame that is not complete, or took nothing of what was written.
+        self._settings = 0  # frames of them since it was last looked
+        # When the client last had a call, began a frame that is not complete, or took nothing of what was written; and
+        # when it was to be closed.
         self._idle_since: float | None = self.now()
         self._partial_since: float | None = self.now()
         self._paused_since: float | None = None
+        self._closing_since: float | None = None
         options = self._options
         self._look_seconds = (
             min(options.header_seconds, options.body_seconds, options.idle_seconds, options.write_seconds) / _LOOKS
@@ -168,7 +170,13 @@ class Connection(asyncio.Protocol):
         """Take no more calls, and close when those that run are answered."""
         self._leaving = True
         self.write([frame(GOAWAY, 0, 0, NUMBER.pack(self._last) + NUMBER.pack(NO_ERROR))])
-        if not self.streams and self._transport is not None:
+        if not self.streams:
+            self._close()
+
+    def _close(self) -> None:
+        """Close when what was written has been sent, or the client does not take it in time."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._closing_since = self.now()
             self._transport.close()
 
     def abort(self) -> None:
@@ -180,18 +188,21 @@ class Connection(asyncio.Protocol):
         payload = NUMBER.pack(self._last) + NUMBER.pack(code) + message.encode()
         self.write([frame(GOAWAY, 0, 0, payload)])
         self._leaving = True
-        if self._transport is not None:
-            self._transport.close()
+        self._close()
 
     def _look(self) -> None:
         """Look for whatever takes too long. One timer runs on: one for each call would cost time."""
         options, now = self._options, self.now()
         self._looking = self._loop.call_later(self._look_seconds, self._look)
+        self._settings = 0
 
         def late(since: float | None, seconds: float) -> bool:
             return since is not None and now - since > seconds
 
-        if late(self._partial_since, options.header_seconds) or late(self._paused_since, options.write_seconds):
+        takes_nothing = late(self._paused_since, options.write_seconds) or late(
+            self._closing_since, options.write_seconds
+        )
+        if takes_nothing or late(self._partial_since, options.header_seconds):
             self.abort()
             return
         if late(self._idle_since, options.idle_seconds):
@@ -211,9 +222,9 @@ class Connection(asyncio.Protocol):
         self.streams.pop(stream.number, None)
         if not self.streams:
             self._idle_since = self.now()
-            if self._leaving and self._transport is not None:
-                # When what was written has been sent.
-                self._loop.call_soon(self._transport.close)
+            if self._leaving:
+                # What ends the stream is written behind this.
+                self._loop.call_soon(self._close)
 
     # --- what arrives
 
@@ -241,7 +252,7 @@ class Connection(asyncio.Protocol):
             self.write([frame(WINDOW_UPDATE, 0, 0, NUMBER.pack(_CONNECTION_WINDOW - self._room))])
             self._room = _CONNECTION_WINDOW
 
-    def on_data(self, number: int, chunk: memoryview, ended: bool) -> None:
+    def on_data(self, number: int, chunk: memoryview, ended: bool, padding: int = 0) -> None:
         stream = self.streams.get(number)
         if stream is None:  # it is closed: what the client had sent before it knew
             return
@@ -249,7 +260,7 @@ class Connection(asyncio.Protocol):
             stream.reset(STREAM_CLOSED)
             return
         stream.ended = ended
-        stream.count(len(chunk))
+        stream.count(len(chunk) + padding)
         if stream.receiver is not None:
             stream.receiver.received(chunk, ended)
 
@@ -269,6 +280,8 @@ class Connection(asyncio.Protocol):
             raise BrokenRule(PROTOCOL_ERROR, "clients promise nothing")
 
     def on_block(self, number: int, block: bytes, ends: bool) -> None:
+        if number == 0:
+            raise BrokenRule(PROTOCOL_ERROR, "headers belong to a stream")
         stream = self.streams.get(number)
         if stream is None and number > self._last:
             self._open(number, block, ends)
@@ -357,6 +370,8 @@ class Connection(asyncio.Protocol):
         change, self._first_window = window - self._first_window, window
         for stream in self.streams.values():
             stream.window += change
+            if stream.window > MOST_WINDOW:
+                raise BrokenRule(FLOW_CONTROL_ERROR, "the window is out of range")
         self.write([frame(SETTINGS, ACK, 0)])
         if change > 0:
             self._flush_all()

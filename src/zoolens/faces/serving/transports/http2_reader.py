@@ -36,8 +36,8 @@ class Frames(Protocol):
         """A frame of data begins, of this length with its padding."""
         ...
 
-    def on_data(self, number: int, chunk: memoryview, ended: bool) -> None:
-        """Some of it has arrived. `ended`: this was the last of the stream."""
+    def on_data(self, number: int, chunk: memoryview, ended: bool, padding: int = 0) -> None:
+        """Some of it has arrived. `ended`: this was the last of the stream. `padding`: what counts besides."""
         ...
 
     def on_block(self, number: int, block: bytes, ends: bool) -> None:
@@ -135,7 +135,9 @@ class FrameReader:
             self._headers(number, before + payload, flags, ends, pieces + 1)
         elif kind == DATA:
             self._frames.count(number, len(payload))
-            self._frames.on_data(number, memoryview(unpadded(flags, payload)), bool(flags & END_STREAM))
+            content = unpadded(flags, payload)
+            padding = len(payload) - len(content)
+            self._frames.on_data(number, memoryview(content), bool(flags & END_STREAM), padding)
         else:
             self._frames.on_frame(kind, flags, number, payload)
 

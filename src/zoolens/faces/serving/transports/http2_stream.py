@@ -26,6 +26,7 @@ from zoolens.faces.serving.transports.http2_frames import (
 
 STREAM_WINDOW: Final = 1 << 22  # bytes that a client may send before some of them were taken
 
+_AT_ONCE: Final = 1 << 20  # bytes that are written before it is asked again whether the socket takes more
 _JOINED: Final = 1 << 16  # bytes of parts that are sent together
 
 
@@ -125,7 +126,7 @@ class Stream:
     def flush(self) -> None:
         """Send of what waits as much as the client takes."""
         connection, sent = self._connection, list[Buffer]()
-        waiting = self._waiting
+        waiting, gathered = self._waiting, 0
         while waiting and not connection.paused:
             size = min(self.window, connection.window, connection.most_frame, len(waiting[0]))
             if size <= 0:
@@ -137,6 +138,11 @@ class Stream:
             connection.window -= size
             connection.sent(size)
             sent += (frame_head(DATA, 0, self.number, size), part[:size])
+            gathered += size
+            if gathered >= _AT_ONCE and waiting:
+                connection.write(sent)
+                sent, gathered = [], 0
+                self.stalled_since = None
         if waiting:
             if sent or self.stalled_since is None:
                 self.stalled_since = connection.now()

@@ -45,6 +45,7 @@ from zoolens.faces.serving.transports.http2_frames import (
     WITH_PRIORITY,
     frame,
 )
+from zoolens.faces.serving.transports.http2_stream import STREAM_WINDOW
 
 pytest.importorskip("google.protobuf")
 
@@ -196,6 +197,15 @@ def test_an_answer_waits_until_the_client_takes_it(connect):
         (START + frame(HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff\xff"), 9),
         (START + frame(HEADERS, 0, 1, b"") + frame(CONTINUATION, 0, 1) * 100, ENHANCE_YOUR_CALM),
         (START + frame(SETTINGS, 0, 0) * 200, ENHANCE_YOUR_CALM),
+        (START + frame(HEADERS, END_HEADERS, 0, block(NOTHING)), PROTOCOL_ERROR),
+        (START + frame(HEADERS, END_HEADERS, 1, b"\x20" * 60_000), 9),
+        (
+            START
+            + frame(HEADERS, END_HEADERS, 1, block(NOTHING))
+            + frame(WINDOW_UPDATE, 0, 1, NUMBER.pack((1 << 31) - 1 - 65_535))
+            + frame(SETTINGS, 0, 0, SETTING.pack(INITIAL_WINDOW_SIZE, 1 << 20)),
+            FLOW_CONTROL_ERROR,
+        ),
     ],
 )
 def test_connections_that_cannot_be_read_any_further_end(connect, sent, code):
@@ -235,6 +245,37 @@ def test_what_is_not_grpc_gets_a_status_of_http(connect):
         assert connect(START, head).trailers()[0] == {":status": status}
 
 
+@pytest.mark.parametrize(
+    "more",
+    [("X-Upper", "1"), ("with space", "1"), ("", "1"), ("x", "two\r\nlines"), ("x", "\0"), (":path", NOTHING)],
+)
+def test_headers_that_others_would_read_differently_are_refused(connect, more):
+    headers = [(":method", "POST"), (":path", NOTHING), ("content-type", "application/grpc"), more]
+    head = frame(HEADERS, END_HEADERS | END_STREAM, 1, encode_headers(headers))
+    assert connect(START, head).trailers()[0] == {":status": "400"}
+
+
+@pytest.mark.parametrize("method", ["ModelInfer", "ModelStreamInfer"])
+@pytest.mark.parametrize(("timeout", "status"), [("0S", "4"), ("0n", "4"), ("99999999H", "0"), ("9" * 99 + "H", "3")])
+def test_deadlines_without_measure(connect, method, timeout, status):
+    content = request_to_protobuf(InferRequest("tiny", {"input": X}, id="7")).SerializeToString()
+    head = frame(HEADERS, END_HEADERS, 1, block(f"/{INFERENCE}/{method}", grpc_timeout=timeout))
+    found, _ = connect(START, head, frame(DATA, END_STREAM, 1, message(content))).trailers()
+    assert found["grpc-status"] == status
+
+
+def test_padding_counts_in_the_windows(connect):
+    """Otherwise a client that pads would have no window left one day, although the server has taken everything."""
+    head = frame(HEADERS, END_HEADERS, 1, block(f"/{INFERENCE}/ModelStreamInfer"))
+    padded = frame(DATA, PADDED, 1, b"\xff" + bytes(255))
+    client = connect(START, head, padded * (STREAM_WINDOW // 2 // 256 + 1))
+    while True:
+        _, _, number, more = client.first(WINDOW_UPDATE)
+        if number == 1:
+            break
+    assert NUMBER.unpack(more)[0] >= STREAM_WINDOW // 2
+
+
 def test_a_message_that_is_too_large_is_refused_before_it_is_sent(connect):
     head = frame(HEADERS, END_HEADERS, 1, block(f"/{INFERENCE}/ModelInfer"))
     client = connect(START, head, frame(DATA, 0, 1, bytes([0]) + (100_001).to_bytes(4, "big")))
@@ -272,7 +313,7 @@ def test_spoilt_frames_leave_the_server_as_it_is(connect, server):
     assert connect(START, asked()).trailers()[0] == {"grpc-status": "0"}
 
 
-async def _serve(tmp_path, monkeypatch, talk, **options):
+async def _serve(tmp_path, monkeypatch, talk, at_end=None, **options):
     from zoolens.faces.serving.options import ServerOptions
     from zoolens.faces.serving.plane.data_plane import open_plane
     from zoolens.faces.serving.server import Server
@@ -280,7 +321,10 @@ async def _serve(tmp_path, monkeypatch, talk, **options):
     monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
     chosen = ServerOptions(http_port=None, grpc_port=0, drain_seconds=1, **options)
     async with open_plane() as plane, Server(plane, chosen) as server:
-        return await asyncio.to_thread(talk, server.urls["grpc"])
+        found = await asyncio.to_thread(talk, server.urls["grpc"])
+        if at_end is not None:
+            await at_end()
+        return found
 
 
 @pytest.mark.parametrize(
@@ -310,6 +354,71 @@ def test_messages_that_come_too_slowly_are_refused_and_others_are_not(tmp_path, 
     first, second = asyncio.run(_serve(tmp_path, monkeypatch, talk, body_seconds=0.05))
     assert first == {"grpc-status": "0"}
     assert second["grpc-status"] == "4"
+
+
+def test_a_stream_that_is_too_slow_leaves_no_task(tmp_path, monkeypatch):
+    def talk(url):
+        head = frame(HEADERS, END_HEADERS, 1, block(f"/{INFERENCE}/ModelStreamInfer"))
+        with closing(Client(url, START, head, frame(DATA, 0, 1, message(b"abc")[:-1]))) as client:
+            return client.trailers()[0]["grpc-status"]
+
+    async def emptied():
+        async with asyncio.timeout(5):
+            while any("_Service._stream" in repr(task) or "StreamCall" in repr(task) for task in asyncio.all_tasks()):
+                await asyncio.sleep(0)
+
+    assert asyncio.run(_serve(tmp_path, monkeypatch, talk, emptied, body_seconds=0.05)) == "4"
+
+
+@pytest.fixture
+def connected():
+    """A connection whose client takes nothing, and what it is connected with."""
+    from types import SimpleNamespace
+    from unittest.mock import Mock
+
+    from zoolens.faces.serving.options import ServerOptions
+    from zoolens.faces.serving.transports.http2 import Connection
+
+    def made():
+        transport = Mock()
+        transport.is_closing.return_value = False
+        transport.close.side_effect = lambda: setattr(transport.is_closing, "return_value", True)
+        connection = Connection(SimpleNamespace(options=ServerOptions(), heads={}, connections=set(), waiting=0))
+        connection.connection_made(transport)
+        connection.data_received(START)
+        return connection, transport
+
+    return made
+
+
+def test_settings_are_limited_in_a_time_and_not_in_a_life(connected):
+    """Clients that measure the line say a new window now and then, for as long as they are connected."""
+
+    async def main():
+        connection, transport = connected()
+        for _ in range(5):
+            connection.data_received(frame(SETTINGS, 0, 0) * 90)
+            connection._look()
+        transport.close.assert_not_called()
+        connection.data_received(frame(SETTINGS, 0, 0) * 101)
+        transport.close.assert_called_once()
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_ends_waits_only_so_long_for_its_client(connected):
+    async def main():
+        connection, transport = connected()
+        connection.leave()
+        connection._look()
+        transport.abort.assert_not_called()
+        now = connection.now()
+        connection.now = lambda: now + 61
+        connection._look()
+        transport.abort.assert_called_once()
+        connection.connection_lost(None)
+
+    asyncio.run(main())
 
 
 def test_bytes_of_messages_that_are_not_complete_are_counted(tmp_path, monkeypatch):
