@@ -43,7 +43,7 @@ from zoolens.base.protocol.grpc_client import OPTIONS
 from zoolens.base.protocol.messages import InferRequest
 from zoolens.base.protocol.protobuf import INFERENCE, methods
 from zoolens.faces.load.http_transport import HttpTransport
-from zoolens.faces.serving.transports.hpack import encode_headers
+from zoolens.faces.serving.transports.header_blocks import encode_headers
 from zoolens.faces.serving.transports.http2_frames import (
     DATA,
     END_HEADERS,
