@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
-from hpack import Decoder, Encoder, HPACKError
+if TYPE_CHECKING:
+    from hpack import Encoder
 
 Header = tuple[str, str]
 
@@ -18,7 +20,6 @@ Header = tuple[str, str]
 # decoder busy for as long as a hundred calls.
 _CHANGES: Final = re.compile(rb"(?:[\x20-\x3e]|\x3f[\x80-\xff]*[\x00-\x7f]){3}")
 _LONGEST: Final = 100  # characters of an error: it may repeat what was sent
-_ENCODER: Final = Encoder()
 
 
 class HeaderError(ValueError):
@@ -29,6 +30,8 @@ class HeaderDecoder:
     """Reads the blocks of one connection, in their order, for what one defines the next may use."""
 
     def __init__(self, most_bytes: int, most_headers: int) -> None:
+        from hpack import Decoder
+
         self._decoder = Decoder(most_bytes)
         self._most_headers = most_headers
 
@@ -38,6 +41,8 @@ class HeaderDecoder:
         return self._decoder.header_table_size == 0
 
     def decode(self, block: bytes) -> list[Header]:
+        from hpack import HPACKError
+
         if _CHANGES.match(block):
             raise HeaderError("the size of the table changes again and again")
         try:
@@ -52,4 +57,11 @@ class HeaderDecoder:
 def encode_headers(headers: Iterable[Header]) -> bytes:
     """A block of headers that its reader must not keep, so that the encoder keeps nothing either and serves all."""
     fields = ((name.encode("latin-1"), value.encode("latin-1"), True) for name, value in headers)
-    return _ENCODER.encode(fields, huffman=False)
+    return _encoder().encode(fields, huffman=False)
+
+
+@cache
+def _encoder() -> Encoder:
+    from hpack import Encoder
+
+    return Encoder()
