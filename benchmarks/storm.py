@@ -250,9 +250,11 @@ def environments(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     driver = {name: value for name, value in os.environ.items() if not name.startswith(("ZOOLENS_", "RAY_", "AWS_"))}
     driver |= {"ZOOLENS_HOME": str(folder / "home"), "HOME": str(folder), "RAY_AUTH_MODE": "disabled", **VARIABLES}
     driver |= {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+    node = {name: value for name, value in driver.items() if not name.startswith("AWS_")}
     # Otherwise Ray takes 127.0.0.1 for this machine's address in its network, where the cluster of the storm is not.
+    # A node would refuse to join others with this variable.
     driver["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-    return driver, {name: value for name, value in driver.items() if not name.startswith("AWS_")}
+    return driver, node
 
 
 def blow(work: Work, storm: Storm, driving: dict[str, str], kills: int, seed: int) -> list[str]:
