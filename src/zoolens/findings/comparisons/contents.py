@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -120,24 +121,51 @@ def changed_on_disk(run: Run) -> bool:
 
 
 def file_state(run: Run) -> FileState:
-    folder = Path(run.origin["folder"]) if run.origin.get("folder") else None
+    return file_states([run])[run.id]
+
+
+def file_states(runs: Iterable[Run]) -> dict[str, FileState]:
+    """The state of each run's files, by the run's id. Runs of one manifest in several environments have the same files,
+    which are looked at once."""
+    looked: dict[str, _Files] = {}
+    states = {}
+    for run in runs:
+        declared, folder = run.origin.get("manifest"), run.origin.get("folder")
+        key = fingerprint([declared, folder, run.model.format])
+        if key not in looked:
+            looked[key] = _files(declared, Path(folder) if folder else None, run.model.format)
+        found = looked[key]
+        states[run.id] = FileState(found.content not in (None, run.key.model), found.files)
+    return states
+
+
+@dataclass(frozen=True)
+class _Files:
+    """`content`: fingerprint of the model that the files make; None: not all of them are here. `files`: see
+    `FileState`."""
+
+    content: str | None
+    files: tuple[tuple[str, str | None], ...] | None
+
+
+def _files(declared: Any, folder: Path | None, format_: str) -> _Files:
     try:
-        manifest = Manifest.model_validate(run.origin.get("manifest"))
-        asset = next((candidate for candidate in manifest.assets if candidate.format == run.model.format), None)
+        manifest = Manifest.model_validate(declared)
+        asset = next((candidate for candidate in manifest.assets if candidate.format == format_), None)
         if asset is None:
-            return FileState(False, ())
+            return _Files(None, ())
         places = {file.role: locate(file, folder) for file in asset.files}
         paths: dict[str, Path] = {role: place for role, place in places.items() if place is not None and place.exists()}
-        changed = len(paths) == len(places) and model_fingerprint(manifest, asset, paths) != run.key.model
+        content = model_fingerprint(manifest, asset, paths) if len(paths) == len(places) else None
         named = [(_named_path(file, folder, places[file.role]), paths.get(file.role)) for file in asset.files]
         if any(name is None for name, _ in named):
-            return FileState(changed, None)
-        return FileState(changed, tuple((str(name), None if path is None else digest(path)) for name, path in named))
+            return _Files(content, None)
+        return _Files(content, tuple((str(name), None if path is None else digest(path)) for name, path in named))
     except ValidationError:  # of another version of zoolens
-        return FileState(False, ())
+        return _Files(None, ())
     except (OSError, ZoolensError):
         # Not ours to judge: it cannot be read, such as in a folder of another user.
-        return FileState(False, None)
+        return _Files(None, None)
 
 
 def _named_path(file: AssetFile, folder: Path | None, located: Path | None) -> Path | None:

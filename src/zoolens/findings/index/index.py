@@ -235,12 +235,12 @@ class Index:
         return ChangedFiles(path, newest, self._file_states)
 
     def _file_states(self, keys: Sequence[str]) -> dict[str, FileState]:
-        from zoolens.findings.comparisons.contents import file_state
+        from zoolens.findings.comparisons.contents import file_states
 
         runs = {run.id: run for run in self._store.runs_of(keys, stages=False)}
         for gone in set(keys) - runs.keys():  # the store was restored from a backup meanwhile
             runs[gone] = self._store.run(gone)
-        return {key: file_state(run) for key, run in runs.items()}
+        return file_states(runs.values())
 
 
 def columns_of(rows: RowTable) -> SearchColumns:
