@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("playwright")
-from browsing import SCHEMES, SCREENS, Visitor
+from browsing import SCHEMES, SCREENS, Visitor, expect_none
 from made_home import VIEWS
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,6 @@ PAGES = (
     "#/fleet?tab=grid", "#/jobs", "#/live?with=folder:live", "#/live?input=text&model=folder:sentiment", "#/reports",
     "#/reports/{report}", "#/folder", "#/api",
 )  # fmt: skip
-DRAWN = "[...document.querySelectorAll('.chart')].every((chart) => chart.querySelector('svg'))"
 # Ids, moments and what is counted from now on differ from one run of the tests to the next.
 STEADY = """() => {
   for (const time of document.querySelectorAll("time")) time.textContent = "2026-11-19 01:00";
@@ -60,9 +59,7 @@ def test_the_page_looks_as_it_was_seen(window, whole, tmp_path, view):
     names = whole[1]
     text = VIEWS.get(view)
     page = window.visit(view.format_map(names), text and text.format_map(names))
-    page.wait_for_function(
-        "document.querySelectorAll('.chart').length === document.querySelectorAll('.chart svg').length"
-    )
+    expect_none(page.locator(".chart:not(:has(svg.marks))"))
     changed = []
     for screen, (width, height) in SCREENS.items():
         for scheme in SCHEMES:
