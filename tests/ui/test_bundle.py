@@ -55,6 +55,7 @@ NEEDS_A_SERVER = (
     "Replace this model\n",
     "Download as JSON\n",
     "structure\n1\n",
+    "\nAdd to a report",
 )
 
 
@@ -169,7 +170,7 @@ def test_queries_are_answered_from_the_chosen_runs_alone(opened, some, runs, exp
     expect(page.locator("tbody tr")).to_have_count(2)
     expect(page.locator(".vega-embed svg").first).to_be_visible()
     page.get_by_label("Across").select_option("size")
-    expect(page.locator(".chart")).to_contain_text("file size in kB")
+    expect(page.locator(".chart")).to_contain_text("file size")
     page.get_by_role("link", name=QUERIES[0]).click()
     expect(page.get_by_text("demo:lenet-torch fits best; 1 model fits.")).to_be_visible()
     page.get_by_role("tab", name="Why").click()

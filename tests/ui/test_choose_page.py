@@ -99,7 +99,7 @@ def test_everybody_can_read_it(look_everywhere):
 
 def test_other_figures_across_and_upwards(visitor):
     page = visitor.visit("#/choose?x=size&y=latency&size=none", expect="4 rows")
-    expect(page.locator(".chart")).to_contain_text("file size in kB")
+    expect(page.locator(".chart")).to_contain_text("file size")
     assert page.get_by_label("Size of points").input_value() == "none"
 
 

@@ -181,6 +181,8 @@ def test_runs_are_sorted_and_two_of_them_compared(keys):
     keys.to(page.get_by_role("region", name="Run B").get_by_role("link").first)
     keys.press("Enter")
     expect(page.get_by_role("heading", name="Environment difference")).to_be_visible()
+    keys.to(page.get_by_role("button", name="Answers", exact=True))
+    keys.press("Enter")
     keys.to(page.get_by_label("Show"))
     keys.press("a", "l", "l")
     page.wait_for_url("**shown=all*")

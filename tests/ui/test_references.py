@@ -39,6 +39,9 @@ STEADY = """() => {
   for (const code of document.querySelectorAll("code")) {
     if (/^[0-9a-f]{8,}$/.test(code.textContent)) code.textContent = "0".repeat(code.textContent.length);
   }
+  // Jobs that were made in one second stand in any order.
+  const jobs = [...document.querySelectorAll("section[aria-label=Jobs] > div")];
+  jobs.sort((a, b) => a.textContent.localeCompare(b.textContent)).forEach((job) => job.parentNode.append(job));
 }"""
 
 

@@ -87,6 +87,8 @@ def test_a_server_that_is_restarted_under_an_open_page(window, home):
     with ExitStack() as stack:
         with serving(Settings()) as url:
             page = opened(window, url, "#/runs", "1 evaluation.")
+            while not page.evaluate("'zoolensPages' in globalThis"):  # loaded half a second after the first page
+                page.wait_for_timeout(100)
         page.get_by_role("searchbox", name="Search runs").fill("zoo")
         expect(page.get_by_role("alert")).to_have_count(1)
         expect(page.get_by_role("alert")).to_contain_text(SILENT)
