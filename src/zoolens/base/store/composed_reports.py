@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row, select
+from sqlalchemy.sql.elements import ColumnElement
 
 from zoolens.base.errors import UnknownName
 from zoolens.base.store.commands import now
@@ -38,6 +39,15 @@ class ReportRecord:
     version: int = 1
 
 
+@dataclass(frozen=True)
+class ReportHead:
+    """What a list of reports is searched and sorted by, read without the pieces, which may be megabytes."""
+
+    id: str
+    title: str
+    changed: datetime
+
+
 class StaleReport(Exception):
     """Somebody else has written the report since it was read."""
 
@@ -56,6 +66,9 @@ def write_report(
     """The report with another title and other pieces. StaleReport: it is not of this version any more."""
 
     def write(connection: Connection) -> bool:
+        # Two writers at once on a server would both see the version before: the second waits here, and then reads.
+        own = select(reports.c.seq).where(reports.c.name == storable_text(report_id))
+        connection.execute(own.order_by(reports.c.seq).limit(1).with_for_update(key_share=True)).all()
         known = _loaded(connection, report_id)
         if known is None or known.version != version:
             return False
@@ -82,10 +95,18 @@ def load_report(database: Database, report_id: str) -> ReportRecord:
     return found
 
 
-def load_reports(database: Database) -> list[ReportRecord]:
+def report_heads(database: Database) -> list[ReportHead]:
     """All reports, the one that was changed last first."""
-    found = database.read(lambda connection: _records(load_rows(connection, reports)))
-    return sorted(found, key=lambda report: report.changed, reverse=True)
+    words = database.read(_words).values()
+    heads = [ReportHead(rows[-1].name, rows[-1].title, rows[-1].created) for rows in words if not rows[-1].removed]
+    return sorted(heads, key=lambda head: head.changed, reverse=True)
+
+
+def load_reports(database: Database, ids: Sequence[str]) -> list[ReportRecord]:
+    """Those of these reports that are there, in this order."""
+    chosen = reports.c.name.in_([storable_text(report_id) for report_id in ids])
+    found = {report.id: report for report in database.read(lambda connection: _records(connection, chosen))}
+    return [found[report_id] for report_id in ids if report_id in found]
 
 
 def _write(
@@ -97,25 +118,33 @@ def _write(
 
 
 def _loaded(connection: Connection, report_id: str) -> ReportRecord | None:
-    rows = load_rows(connection, reports, reports.c.name == storable_text(report_id))
-    return next(iter(_records(rows)), None)
+    return next(iter(_records(connection, reports.c.name == storable_text(report_id))), None)
 
 
-def _records(rows: Sequence[Mapping[str, Any]]) -> list[ReportRecord]:
-    """The last word on each report that was not removed."""
-    by_id: dict[str, list[Mapping[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: int(row["seq"])):
-        by_id.setdefault(row["name"], []).append(row)
-    return [_record(words) for words in by_id.values() if not words[-1]["removed"]]
+def _records(connection: Connection, chosen: ColumnElement[bool]) -> list[ReportRecord]:
+    """The last word on each report that was not removed; what was said before is counted, and not read."""
+    by_id = _words(connection, chosen)
+    last = [rows[-1].seq for rows in by_id.values() if not rows[-1].removed]
+    written = load_rows(connection, reports, reports.c.seq.in_(last)) if last else []
+    return [_record(row, by_id[row["name"]]) for row in written]
 
 
-def _record(words: Sequence[Mapping[str, Any]]) -> ReportRecord:
-    last = words[-1]
+def _words(connection: Connection, *chosen: ColumnElement[bool]) -> dict[str, list[Row[Any]]]:
+    """What was said of each report, oldest first, without the pieces."""
+    column = reports.c
+    query = select(column.seq, column.name, column.title, column.removed, column.created).where(*chosen)
+    by_id: dict[str, list[Row[Any]]] = {}
+    for row in connection.execute(query.order_by(column.seq)):
+        by_id.setdefault(row.name, []).append(row)
+    return by_id
+
+
+def _record(last: Mapping[str, Any], words: Sequence[Row[Any]]) -> ReportRecord:
     return ReportRecord(
         id=last["name"],
         title=last["title"],
         pieces=tuple(json.loads(last["content"])["pieces"]),
-        created=words[0]["created"],
+        created=words[0].created,
         changed=last["created"],
         version=len(words),
     )

@@ -49,8 +49,21 @@ def write_excerpt(
     _insert(target, schema.trial_sides, sides)
     named = schema.reports.c.name.in_([storable_text(name) for name in reports])
     written = store.read(lambda connection: load_rows(connection, schema.reports, named))
-    last = {row["name"]: row for row in sorted(written, key=lambda row: int(row["seq"]))}
-    _insert(target, schema.reports, list(last.values()))
+    _insert(target, schema.reports, _last_words(written))
+
+
+def _last_words(reports: Iterable[Row]) -> list[Row]:
+    """The last row of each report, behind an empty one with the time at which it was begun: what was said before is
+    nobody else's business."""
+    by_name: dict[str, list[Row]] = {}
+    for row in sorted(reports, key=lambda row: int(row["seq"])):
+        by_name.setdefault(row["name"], []).append(row)
+    kept = []
+    for first, *others in by_name.values():
+        if others:
+            kept.append({**first, "title": others[-1]["title"], "content": '{"pieces": []}'})
+        kept.append(others[-1] if others else first)
+    return kept
 
 
 def left_out(store: Store, excerpt: Store) -> list[str]:

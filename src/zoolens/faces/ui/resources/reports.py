@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationError
 
 from zoolens.base.present.charts import Spec
 from zoolens.base.present.text import clean
@@ -17,6 +19,7 @@ from zoolens.base.store.composed_reports import (
     load_report,
     load_reports,
     remove_report,
+    report_heads,
     write_report,
 )
 from zoolens.faces.ui.context import Context
@@ -26,7 +29,10 @@ from zoolens.faces.ui.word_tables import WordTable
 
 MOST_PIECES: Final = 100
 LONGEST_NOTE: Final = 20_000
+MOST_BYTES: Final = 8 << 20  # of a report, all of which is stored again with every change
 _LONGEST: Final = 200
+_PAGE: Final = r"^(#/.*)?$"  # nothing but a page of the explorer: a link of another scheme could run something
+_UNKNOWN: Final = "*This piece cannot be shown: another version of zoolens wrote it, or it was damaged.*"
 _STALE: Final = "This report was changed in another window meanwhile."
 
 
@@ -71,7 +77,7 @@ class ReportAddition(Query):
     parameters: dict[str, Any] = Field({}, description="What was asked.")
     field: str = Field(max_length=_LONGEST, description="A chart or table of the answer, such as charts.0.chart.")
     title: str = Field("", max_length=_LONGEST)
-    page: str = Field("", max_length=4_000, pattern=r"^(#/.*)?$", description="The address of the page behind the #.")
+    page: str = Field("", max_length=4_000, pattern=_PAGE, description="The address of the page behind the #.")
 
 
 class ReportItem(Answer):
@@ -110,9 +116,10 @@ class Report(Answer):
 
 
 def reports(context: Context, query: Paged) -> ReportList:
-    known = load_reports(context.store)
-    rows = [ReportItem.of(record, pieces=len(record.pieces)) for record in known[query.page]]
-    return ReportList(total=len(known), offset=query.offset, rows=rows)
+    heads = report_heads(context.store)
+    known = load_reports(context.store, [head.id for head in heads[query.page]])
+    rows = [ReportItem.of(record, pieces=len(record.pieces)) for record in known]
+    return ReportList(total=len(heads), offset=query.offset, rows=rows)
 
 
 def report(context: Context, query: ReportQuery) -> Report:
@@ -154,6 +161,10 @@ def _parts(known: ReportRecord, parts: list[ReportPart]) -> Iterator[Mapping[str
 def _written(
     context: Context, known: ReportRecord, version: int, title: str, pieces: list[Mapping[str, Any]]
 ) -> Report:
+    if len(json.dumps(pieces)) > MOST_BYTES:
+        raise RequestError(
+            f"A report has at most {MOST_BYTES >> 20} MiB.", hint="Begin another one, or remove a large chart."
+        )
     try:
         return _report(write_report(context.store, known.id, version, title, pieces))
     except StaleReport as error:
@@ -165,8 +176,15 @@ def _report(record: ReportRecord) -> Report:
 
 
 def _piece(piece: Mapping[str, Any]) -> ReportPiece:
+    """A piece as it is shown. A store that was copied from somewhere may hold anything."""
     plain = {"text": "", "title": "", "caption": "", "chart": None, "table": None, "page": "", "added": None}
-    return ReportPiece.model_validate({**plain, **piece})
+    known = {name: value for name, value in piece.items() if name in ReportPiece.model_fields}
+    if re.fullmatch(_PAGE, str(known.get("page", ""))) is None:
+        known["page"] = ""
+    try:
+        return ReportPiece.model_validate({**plain, **known})
+    except ValidationError:
+        return ReportPiece.model_validate({**plain, **note(_UNKNOWN)})
 
 
 ENDPOINTS: Final = (

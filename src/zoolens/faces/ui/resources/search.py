@@ -9,7 +9,7 @@ from pydantic import Field
 
 from zoolens.base.present.figures import stack_label
 from zoolens.base.store.browsing import RunsWanted, page_of_runs
-from zoolens.base.store.composed_reports import load_reports
+from zoolens.base.store.composed_reports import report_heads
 from zoolens.base.store.records import Run, RunKind
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Query, Shown
@@ -94,7 +94,7 @@ def _datasets(context: Context, words: list[str], _: str) -> Iterator[Hit]:
 
 
 def _reports(context: Context, words: list[str], _: str) -> Iterator[Hit]:
-    fitting = [known for known in load_reports(context.store) if _has(words, f"report {known.title}")]
+    fitting = [known for known in report_heads(context.store) if _has(words, f"report {known.title}")]
     for known in fitting[:_OTHERS]:
         yield _hit("report", known.title, f"{known.changed:%Y-%m-%d}", "reports", known.id)
 

@@ -9,12 +9,15 @@ pytest.importorskip("starlette")
 
 import numpy as np
 
-from zoolens.base.store.composed_reports import StaleReport, add_report, load_reports, write_report
+from zoolens.base.store.composed_reports import StaleReport, add_report, load_report, report_heads, write_report
+from zoolens.base.store.excerpt import write_excerpt
 from zoolens.base.store.records import Observation
+from zoolens.base.store.store import open_store
 from zoolens.faces.ui.bundle.bundle_export import export_bundle
 from zoolens.faces.ui.endpoint import PREFIX
 from zoolens.faces.ui.jobs.folder import make_job_folder
 from zoolens.faces.ui.jobs.kinds import BUNDLE, ExportJob
+from zoolens.faces.ui.resources import reports
 from zoolens.faces.ui.test_app import client, home
 from zoolens.findings.comparisons.conftest import one_hot, write_run
 
@@ -98,7 +101,7 @@ def test_nothing_else_can_be_added(home, client, source, status):
     ask = client()
     answer = ask.post(f"{PREFIX}/reports/{begun(ask)['id']}/pieces", json=source)
     assert answer.status_code == status
-    assert load_reports(home)[0].pieces == ()
+    assert load_report(home, report_heads(home)[0].id).pieces == ()
 
 
 def test_a_part_that_is_not_there_is_refused(home, client):
@@ -113,7 +116,38 @@ def test_two_who_write_at_once_lose_nothing(home):
     second = write_report(home, first.id, 1, "two", [])
     with pytest.raises(StaleReport):
         write_report(home, first.id, 1, "three", [])
-    assert (second.version, load_reports(home)[0].title) == (2, "two")
+    assert (second.version, report_heads(home)[0].title) == (2, "two")
+
+
+def test_pieces_that_others_wrote_are_shown_as_far_as_they_can_be(home, client):
+    strange = [
+        {"kind": "note", "text": "mine", "page": "javascript:alert(1)", "from tomorrow": 1},
+        {"kind": "film"},
+        {"note": "no kind"},
+    ]
+    report = add_report(home, "copied", strange)
+    pieces = client().get(f"{PREFIX}/reports/{report.id}").json()["pieces"]
+    assert [(piece["kind"], piece["page"]) for piece in pieces] == [("note", "")] * 3
+    assert pieces[0]["text"] == "mine"
+    assert "cannot be shown" in pieces[1]["text"]
+
+
+def test_a_report_is_not_larger_than_it_may_be(home, client, monkeypatch):
+    monkeypatch.setattr(reports, "MOST_BYTES", 100)
+    ask = client()
+    report = begun(ask)
+    change = {"version": 1, "title": "x", "parts": [{"note": "y" * 100}]}
+    assert ask.post(f"{PREFIX}/reports/{report['id']}", json=change).status_code == 400
+
+
+def test_an_excerpt_knows_when_a_report_was_begun_and_nothing_of_what_was_in_it(home, tmp_path):
+    first = add_report(home, "a secret", [{"kind": "note", "text": "secret"}])
+    last = write_report(home, first.id, 1, "told", [{"kind": "note", "text": "told"}])
+    with open_store(tmp_path / "excerpt.sqlite") as excerpt:
+        write_excerpt(home, excerpt, [], reports=[first.id])
+        known = load_report(excerpt, first.id)
+    assert (known.created, known.changed, known.title) == (first.created, last.changed, "told")
+    assert b"secret" not in (tmp_path / "excerpt.sqlite").read_bytes()
 
 
 def test_a_bundle_has_just_the_reports_that_are_named(home, client, pair, tmp_path):
