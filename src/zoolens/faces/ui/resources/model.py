@@ -171,7 +171,9 @@ def history(context: Context, query: HistoryQuery) -> HistoryAnswer:
     chosen = named_dataset(context, query.data) if query.data else None
     newest = () if query.metric else context.store.runs(model=bare(row.ref), dataset=query.data or None, limit=1)
     metric: str = query.metric or (main_metric(newest[0]) if newest else ACCURACY)
-    course = run_history(context.store, bare(row.ref), metric, dataset=None if chosen is None else chosen.fingerprint)
+    course = run_history(
+        context.store, bare(row.ref), metric, dataset=query.data if chosen is None else chosen.fingerprint
+    )
     chart = history_chart(course)
     return HistoryAnswer(runs=len(course.points), others=course.others, title=chart.title, chart=themed(chart))
 
