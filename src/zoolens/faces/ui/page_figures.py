@@ -76,6 +76,27 @@ def judging_figure(run: Run, observations: Iterable[Observation]) -> Figure | No
     return None if found is None else figure_of(found)
 
 
+def promised_interval(observation: Observation) -> tuple[float, float] | None:
+    """The ends of an interval that holds the true value as often as it says; None: there is none, as of a range of few
+    repeats, of ticks of a clock without spread, or of what nobody measured."""
+    low, high, method = observation.low, observation.high, observation.details.get("interval")
+    if observation.value is None or low is None or high is None or has_old_interval(observation):
+        return None
+    if observation.provenance is not Provenance.MEASURED or method == "range":
+        return None
+    if low == high and method != "order statistics":
+        return None
+    return low, high
+
+
+def beyond(one: Observation, other: Observation) -> bool | None:
+    """Whether the intervals of two figures do not touch; None: one of them promises nothing."""
+    ours, theirs = promised_interval(one), promised_interval(other)
+    if ours is None or theirs is None:
+        return None
+    return ours[0] > theirs[1] or ours[1] < theirs[0]
+
+
 def figure_named(observations: Iterable[Observation], metric: str, scope: str | None = None) -> Figure | None:
     """The figure of a metric in a scope; without one, the figure that stands for the run."""
     if scope is None:

@@ -12,19 +12,24 @@ import numpy as np
 from zoolens.base.present.figures import with_interval
 from zoolens.base.present.metric_words import metric_title
 from zoolens.base.store.browsing import RunsWanted, matching
-from zoolens.base.store.records import Observation, Run
+from zoolens.base.store.records import Observation, Run, is_beside_work
 from zoolens.base.store.run_columns import STATES, RunColumns, RunState
 from zoolens.faces.ui.context import Context
-from zoolens.faces.ui.page_figures import LISTED, listed_figures
+from zoolens.faces.ui.page_figures import LISTED, beyond, listed_figures
+from zoolens.findings.comparisons.conditions import incomparable, other_conditions
+from zoolens.findings.comparisons.machine_kinds import kind_of_stack
 from zoolens.findings.measure.run_data import judged_observation, main_figure
 
 SPANS: Final = (1, 7, 30)  # days
 MOST_COMPARED: Final = 60  # runs, the newest, each with the one before it
+_ENVIRONMENTS: Final = 4  # in which the same was run before, the newest
+
+_Pair = tuple[str, list[str]]  # ids of a new run and of those that it may be held against
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A figure of a model in a runtime whose interval lies beyond that of the run before."""
+    """A figure of a model in a runtime whose interval lies beyond that of a comparable run before."""
 
     run: str
     before: str
@@ -62,59 +67,95 @@ def _recent(context: Context, columns: RunColumns, fitting: np.ndarray, new: np.
     old[new] = False
     before = {columns.models[code].name for code in np.unique(columns.model[old]).tolist()}
     names = {columns.models[code].name for code in np.unique(columns.model[new]).tolist()}
-    pairs = list(_pairs(columns, np.flatnonzero(fitting), new[::-1][:MOST_COMPARED]))
+    pairs = _comparable(context, list(_pairs(columns, np.flatnonzero(fitting), new, new[::-1][:MOST_COMPARED])))
     moved = sorted(_moved(context, pairs), key=lambda one: -one.share)
     failed = np.count_nonzero(columns.state[new] == STATES.index(RunState.FAILED))
     return Recent(about.days, about.since, len(new), int(failed), len(names - before), len(pairs), tuple(moved))
 
 
-def _pairs(columns: RunColumns, fitting: np.ndarray, new: np.ndarray) -> Iterator[tuple[str, str]]:
-    """Each new run with the last one before it of the same model and runtime on the same dataset."""
+def _pairs(columns: RunColumns, fitting: np.ndarray, new: np.ndarray, shown: np.ndarray) -> Iterator[_Pair]:
+    """Each of the `shown` new runs with those that it may be held against: of the same model and runtime on the same
+    dataset, the newest of each environment. Those from before the span come first, so that a change is not hidden by
+    a repetition of it."""
 
     def subject(place: int) -> tuple[str, int, str]:
         model, stack = columns.models[columns.model[place]], columns.stacks[columns.stack[place]]
         return model.name, int(columns.dataset[place]), stack.name
 
-    wanted = {subject(place): place for place in new.tolist()[::-1]}  # of each, the newest
+    wanted = {subject(place): place for place in sorted(shown.tolist())}  # of each, the newest
     models = {name for name, *_ in wanted}
     codes = np.array([model.name in models for model in columns.models], np.bool_)
-    last: dict[tuple[str, int, str], int] = {}
+    is_new = np.zeros(len(columns), np.bool_)
+    is_new[new] = True
+    last: dict[tuple[str, int, str], dict[tuple[bool, int], int]] = {}
     for place in fitting[codes[columns.model[fitting]]].tolist():
         known = subject(place)
         if known in wanted and place < wanted[known]:
-            last[known] = place
+            last.setdefault(known, {})[bool(is_new[place]), int(columns.stack[place])] = place
     for known, place in wanted.items():
-        if known in last:
-            yield columns.ids[place], columns.ids[last[known]]
+        before = sorted(last.get(known, {}).items(), key=lambda one: (one[0][0], -one[1]))
+        if before:
+            yield columns.ids[place], [columns.ids[other] for _, other in before[:_ENVIRONMENTS]]
 
 
-def _moved(context: Context, pairs: Sequence[tuple[str, str]]) -> Iterator[Moved]:
-    runs = {run.id: run for run in context.store.runs_of([run_id for pair in pairs for run_id in pair], stages=False)}
-    figures = listed_figures(context.store, list(runs.values()))
-    for new, old in pairs:
-        if new in runs and old in runs:
-            yield from _moved_figures(runs[new], figures[new], runs[old], figures[old])
+def _comparable(context: Context, pairs: Sequence[_Pair]) -> list[tuple[Run, Run]]:
+    """Each new run with the first of the others that was asked to run likewise and was measured in the same way, on the
+    same machine where there is one."""
+    ids = [run_id for new, others in pairs for run_id in (new, *others)]
+    runs = {run.id: run for run in context.store.runs_of(list(dict.fromkeys(ids)), stages=False)}
+    found = []
+    for new, others in pairs:
+        if new not in runs:
+            continue
+        known = [runs[other] for other in others if other in runs and not incomparable(runs[new], runs[other])]
+        here = [run for run in known if _same_hardware(runs[new], run)]
+        if known:
+            found.append((runs[new], (here or known)[0]))
+    return found
+
+
+def _moved(context: Context, pairs: Sequence[tuple[Run, Run]]) -> Iterator[Moved]:
+    figures = listed_figures(context.store, [run for pair in pairs for run in pair])
+    for run, before in pairs:
+        yield from _moved_figures(run, figures[run.id], before, figures[before.id])
 
 
 def _moved_figures(
     run: Run, figures: Sequence[Observation], before: Run, others: Sequence[Observation]
 ) -> Iterator[Moved]:
-    ours = [judged_observation(run, figures), *(main_figure(figures, metric) for metric in LISTED)]
-    theirs = [judged_observation(before, others), *(main_figure(others, metric) for metric in LISTED)]
-    for now, then in zip(ours, theirs, strict=True):
+    ours, theirs = judged_observation(run, figures), judged_observation(before, others)
+    pairs = [(ours, theirs)]
+    if _same_hardware(run, before):
+        pairs += [(main_figure(figures, metric), main_figure(others, metric)) for metric in LISTED]
+    for now, then in pairs:
         if now is not None and then is not None and _apart(now, then):
             model = run.ref.partition("@")[0]
             what = f"{metric_title(now.metric)} of {model} in {run.stack.runtime}"
-            sentence = f"{what}: {with_interval(then)} → {with_interval(now)}"
+            apart = ", ".join(_differences(run, before))
+            sentence = f"{what}: {with_interval(then)} → {with_interval(now)}" + (f" ({apart})" if apart else "")
             assert now.value is not None
             assert then.value is not None
             yield Moved(run.id, before.id, sentence, abs(now.value - then.value) / (abs(then.value) or 1.0))
 
 
+def _same_hardware(run: Run, before: Run) -> bool:
+    """Whether times of both say something about the model: on another machine, or one nobody knows, they do not."""
+    ours, theirs = (kind_of_stack(one.stack.runtime, one.stack.identity) for one in (run, before))
+    return ours.same_hardware(theirs)
+
+
+def _differences(run: Run, before: Run) -> Iterator[str]:
+    """What else was not the same."""
+    if run.stack.version != before.stack.version:
+        yield f"{run.stack.runtime} {run.stack.version or '?'} instead of {before.stack.version or '?'}"
+    yield from other_conditions(run, before)
+    ours, theirs = (kind_of_stack(one.stack.runtime, one.stack.identity) for one in (run, before))
+    if ours.hardware != theirs.hardware:
+        yield "another machine"
+
+
 def _apart(now: Observation, then: Observation) -> bool:
-    """Whether two figures of the same kind have intervals that do not touch."""
-    if (now.metric, now.scope) != (then.metric, then.scope) or None in (now.value, then.value):
+    """Whether two figures of the same kind have intervals that do not touch, and nothing disturbed them."""
+    if (now.metric, now.scope, now.unit) != (then.metric, then.scope, then.unit):
         return False
-    if now.low is None or now.high is None or then.low is None or then.high is None:
-        return False
-    return now.low > then.high or now.high < then.low
+    return bool(beyond(now, then)) and not is_beside_work(now) and not is_beside_work(then)

@@ -21,7 +21,7 @@ from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
 from zoolens.faces.ui.jobs.folder import JobState
 from zoolens.faces.ui.known_datasets import KnownDataset, known_datasets, wanted_names
-from zoolens.faces.ui.page_figures import Figure, figure_named, listed_figures
+from zoolens.faces.ui.page_figures import Figure, beyond, figure_named, listed_figures, promised_interval
 from zoolens.faces.ui.recent_changes import recent_changes
 from zoolens.faces.ui.resources.audits import AuditQuery, audit, audits
 from zoolens.faces.ui.resources.fleet import MachinesQuery, machines
@@ -167,9 +167,8 @@ def _best_of(runs: _Runs, known: KnownDataset, task: str, metric: str) -> BestOn
     # Where a dataset does not define the main metric, the mean score stands in.
     context = runs.context
     shown = next((name for name in (metric, SCORE) if _best_ids(context, known, name, among=1)), metric)
-    judged = [
-        (run, facts, judged_observation(run, facts)) for run, facts in runs.read(_best_ids(context, known, shown))
-    ]
+    ids = _best_ids(context, known, shown)
+    judged = [(run, facts, judged_observation(run, facts)) for run, facts in runs.read(ids)]
     sound = [(run, facts, fact) for run, facts, fact in judged if fact is not None and fact.metric == shown]
     if not sound:
         return None
@@ -179,7 +178,7 @@ def _best_of(runs: _Runs, known: KnownDataset, task: str, metric: str) -> BestOn
         task=task,
         title=metric_title(shown),
         rows=[_row(run, facts) for run, facts, _ in sound[:BEST]],
-        note=_note([(run, fact) for run, _, fact in sound]),
+        note=_note([(run, fact) for run, _, fact in sound], every=len(ids) < _AMONG),
     )
 
 
@@ -195,25 +194,27 @@ def _row(run: Run, figures: Sequence[Observation]) -> BestModel:
     return BestModel(run=run_item(run, figures), size=figure_named(figures, "file_size"))
 
 
-def _note(sound: Sequence[tuple[Run, Observation]]) -> str:
-    """Whether the best is clearly the best, as far as intervals of single runs tell."""
+def _note(sound: Sequence[tuple[Run, Observation]], *, every: bool) -> str:
+    """Whether the best is clearly the best, as far as intervals of single runs tell. `every`: no further model has the
+    figure."""
     (_, best), *others = sound
-    if best.low is None or best.high is None:
-        return "Without an interval nobody knows whether it is clearly the best." if others else ""
-    touching = [run.ref.partition("@")[0] for run, fact in others if _touches(best, fact)]
-    if not touching:
-        return "Its interval lies beyond those of all others." if others else ""
-    more = "" if len(touching) < _AMONG - 1 else ", and maybe further ones"
-    verb = "has an interval that reaches" if len(touching) == 1 else "have intervals that reach"
-    return (
-        f"{first_few(touching, _NAMED)}{more} {verb} into that of the first: only a comparison tells which is better."
-    )
-
-
-def _touches(best: Observation, other: Observation) -> bool:
-    if best.low is None or best.high is None or other.low is None or other.high is None:
-        return True
-    return other.high >= best.low and other.low <= best.high
+    if not others:
+        return ""
+    if promised_interval(best) is None:
+        return "Without an interval nobody knows whether it is clearly the best."
+    names = [run.ref.partition("@")[0] for run, _ in others]
+    apart = [beyond(best, fact) for _, fact in others]
+    touching = [name for name, clear in zip(names, apart, strict=True) if clear is False]
+    unknown = [name for name, clear in zip(names, apart, strict=True) if clear is None]
+    if touching:
+        more = "" if every or len(touching) < len(others) else ", and maybe further ones"
+        verb = "has an interval that reaches" if len(touching) == 1 else "have intervals that reach"
+        named = f"{first_few(touching, _NAMED)}{more}"
+        return f"{named} {verb} into that of the first: only a comparison tells which is better."
+    if unknown:
+        verb = "has" if len(unknown) == 1 else "have"
+        return f"{first_few(unknown, _NAMED)} {verb} no interval: only a comparison tells which is better."
+    return f"Its interval lies beyond those of {'all others' if every else f'the next {len(others)}'}."
 
 
 # --- what changed
@@ -227,20 +228,22 @@ def _changes(runs: _Runs, chosen: tuple[str, ...], known: Sequence[KnownDataset]
 
 
 def _new_best(runs: _Runs, known: Sequence[KnownDataset], since: datetime) -> Iterator[Change]:
-    """Datasets whose best model is another one than before."""
+    """Datasets whose best model is another one than before, by intervals that do not touch."""
     for one in known:
         for metric in dict.fromkeys(one.metrics.values()) if one.newest >= since else ():
             ids = [_best_ids(runs.context, one, metric, until=until, among=1) for until in (None, since)]
             if all(ids):
-                yield from _overtaken(one, runs.read([ids[0][0], ids[1][0]]))
+                yield from _overtaken(one, metric, runs.read([ids[0][0], ids[1][0]]))
 
 
-def _overtaken(known: KnownDataset, both: Sequence[tuple[Run, Sequence[Observation]]]) -> Iterator[Change]:
+def _overtaken(known: KnownDataset, metric: str, both: Sequence[tuple[Run, Sequence[Observation]]]) -> Iterator[Change]:
     if len(both) < 2:
         return
     (new, facts), (old, others) = both
     ours, theirs = judged_observation(new, facts), judged_observation(old, others)
-    if new.ref == old.ref or ours is None or theirs is None:
+    if new.ref == old.ref or ours is None or theirs is None or not ours.metric == theirs.metric == metric:
+        return
+    if not beyond(ours, theirs):
         return
     words = f"{new.ref.partition('@')[0]} is the best on {known.name} by {metric_title(ours.metric)}"
     before = f"{old.ref.partition('@')[0]} was, with {with_interval(theirs)}"

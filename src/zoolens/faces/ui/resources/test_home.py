@@ -90,6 +90,84 @@ def test_another_best_model_is_a_change(home, client, monkeypatch):
     )
 
 
+def timed(store, seconds, cpu, *, mode="default", top1=0.9, version="1", others=0.0):
+    """An evaluation of one model on a machine, with an interval of a hundredth around each figure."""
+    identity = {"machine": {"cpu": cpu}, "options": {"mode": mode}, "version": version}
+    stack = StackRecord(f"{cpu} {mode} {version}", "fake", identity, {})
+    begun = (ModelRecord("a", "demo:a@1", "onnx", {}), DatasetRecord("digits", "digits", 10), stack)
+    run = store.begin_attempt(*begun)
+    right = Observation("top1", top1, low=top1 - 0.01, high=top1 + 0.01, unit="fraction", n=10)
+    store.finish_stage(run.id, "metric", [right])
+    ends = {"low": 0.99 * seconds, "high": 1.01 * seconds}
+    time = Observation("latency_p50", seconds, scope="batch=1", unit="s", details={"others": others}, **ends)
+    store.finish_stage(run.id, "latency:batch=1", [time])
+    return run
+
+
+def lines(client):
+    changes = client().get(f"{PREFIX}/home").json()["changes"]
+    return changes["compared"], [line["sentence"] for line in changes["lines"]]
+
+
+def test_times_are_held_against_those_of_the_same_machine_alone(home, client):
+    timed(home, 0.1, "slow")
+    timed(home, 0.001, "fast")
+    assert lines(client) == (1, [])
+    timed(home, 0.002, "fast", version="2")
+    assert lines(client) == (
+        1, ["median latency of demo:a in fake: 1 ms [0.99, 1.01] → 2 ms [1.98, 2.02] (fake 2 instead of 1)"]
+    )  # fmt: skip
+    timed(home, 0.004, "fast", version="3", others=0.9)
+    assert lines(client) == (1, [])
+
+
+def test_runs_that_were_asked_for_otherwise_are_not_held_against_each_other(home, client):
+    timed(home, 0.1, "slow", top1=0.9)
+    timed(home, 0.1, "slow", mode="int8", top1=0.7)
+    assert lines(client) == (0, [])
+    again = timed(home, 0.1, "slow", mode="int8", top1=0.5)
+    compared, (line,) = lines(client)
+    assert (compared, line) == (1, "top-1 accuracy of demo:a in fake: 70.0 % [69.0, 71.0] → 50.0 % [49.0, 51.0]")
+    assert client().get(f"{PREFIX}/home").json()["changes"]["lines"][0]["run"] == again.id
+
+
+def test_a_repetition_does_not_hide_a_change_since_before_the_span(home, client, monkeypatch):
+    old = timed(home, 0.1, "slow", top1=0.9)
+    timed(home, 0.1, "slow", top1=0.5)
+    last = timed(home, 0.1, "slow", top1=0.5)
+
+    class Between(recent_changes.datetime):
+        @classmethod
+        def now(cls, zone):
+            return old.created + timedelta(days=1, microseconds=1)
+
+    monkeypatch.setattr(recent_changes, "datetime", Between)
+    (line,) = client().get(f"{PREFIX}/home?days=1").json()["changes"]["lines"]
+    assert (line["run"], line["before"]) == (last.id, old.id)
+
+
+def test_a_best_model_within_the_interval_of_the_former_is_no_change(home, client, monkeypatch):
+    before = evaluated(home, "demo:a@1", 0.7, 0.6, 0.8)
+    evaluated(home, "demo:b@1", 0.72, 0.62, 0.82)
+
+    class Between(recent_changes.datetime):
+        @classmethod
+        def now(cls, zone):
+            return before.created + timedelta(days=1, microseconds=1)
+
+    monkeypatch.setattr(recent_changes, "datetime", Between)
+    assert client().get(f"{PREFIX}/home?days=1").json()["changes"]["lines"] == []
+
+
+def test_nothing_is_clearly_the_best_by_intervals_that_promise_nothing(home, client):
+    for name, score, interval in (("a", 0.9, "bootstrap"), ("b", 0.5, "bootstrap"), ("c", 0.4, "t")):
+        run = evaluated(home, f"demo:{name}@1", 0.1, 0.05, 0.15, task="detection", metric="other")
+        ends = {"low": score - 0.01, "high": score + 0.01, "details": {"interval": interval}}
+        home.finish_stage(run.id, "metric:score", [Observation("score", score, n=10, **ends)])
+    notes = [best["note"] for best in client().get(f"{PREFIX}/home").json()["best"]]
+    assert notes == ["Without an interval nobody knows whether it is clearly the best."]
+
+
 def test_what_failed_needs_a_look(home, client):
     run = measured(home, "demo:a@1")
     assert client().get(f"{PREFIX}/home").json()["alarms"] == []
