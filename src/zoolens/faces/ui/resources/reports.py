@@ -33,13 +33,17 @@ MOST_BYTES: Final = 8 << 20  # of a report, all of which is stored again with ev
 _LONGEST: Final = 200
 _PAGE: Final = r"^(#/.*)?$"  # nothing but a page of the explorer: a link of another scheme could run something
 _UNKNOWN: Final = "*This piece cannot be shown: another version of zoolens wrote it, or it was damaged.*"
+# Quotes and lists within each other at the beginning of a line: thousands of them are more than a browser's stack
+# holds, and who opened the report could not even remove the note.
+_NESTED: Final = re.compile(r" *(?:(?:>|[-*+](?= )|\d{1,9}[.)](?= )) *){30}")
 _STALE: Final = "This report was changed in another window meanwhile."
 
 
 def _note_text(text: object) -> str:
-    """The lines of a note, each without control and direction characters."""
+    """The lines of a note, each without control and direction characters. One that is nested too deeply is literal."""
     lines = str(text).replace("\r", "").replace("\t", "    ").split("\n")
-    return "\n".join(clean(line, LONGEST_NOTE) for line in lines)
+    cleaned = (clean(line, LONGEST_NOTE) for line in lines)
+    return "\n".join(f"\\{line.lstrip()}" if _NESTED.match(line) else line for line in cleaned)
 
 
 NoteText = Annotated[str, BeforeValidator(_note_text)]

@@ -132,6 +132,13 @@ def test_pieces_that_others_wrote_are_shown_as_far_as_they_can_be(home, client):
     assert "cannot be shown" in pieces[1]["text"]
 
 
+@pytest.mark.parametrize("sign", [">", "> ", "- ", "1. "])
+def test_a_note_is_not_nested_more_deeply_than_a_browser_can_show(home, client, sign):
+    report = add_report(home, "deep", [{"kind": "note", "text": f"> - plain\n{sign * 5000}x"}])
+    (piece,) = client().get(f"{PREFIX}/reports/{report.id}").json()["pieces"]
+    assert piece["text"].startswith(f"> - plain\n\\{sign * 10}")
+
+
 def test_a_report_is_not_larger_than_it_may_be(home, client, monkeypatch):
     monkeypatch.setattr(reports, "MOST_BYTES", 100)
     ask = client()
