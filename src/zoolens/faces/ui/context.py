@@ -7,8 +7,8 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.store.model_activity import model_activity
@@ -34,6 +34,14 @@ log = logging.getLogger("zoolens.ui")
 SORTED_BY: Final = (("top1", ""), ("latency_p50", batch_scope(1)))  # what lists of runs are sorted by most often
 
 
+class TaskFacts(NamedTuple):
+    """What a run did: its task, the metric that judges it, and on how many inputs."""
+
+    task: str
+    metric: str
+    inputs: int
+
+
 @dataclass(frozen=True)
 class Context:
     """Threads share it. `runs` (see `store.browsing`) and `models.models()` look up what changed by themselves;
@@ -52,6 +60,7 @@ class Context:
     server: ServerWatcher | None
     traces: TraceReader
     networks: NetworkReader
+    task_facts: dict[str, TaskFacts] = field(default_factory=dict)
 
 
 @contextmanager

@@ -11,9 +11,8 @@ import numpy as np
 
 from zoolens.base.errors import StoreError
 from zoolens.base.store.browsing import RunsWanted, datetime_of, matching
-from zoolens.base.store.records import Run
-from zoolens.base.store.run_columns import RunColumns
-from zoolens.faces.ui.context import Context
+from zoolens.base.store.run_columns import STATES, RunColumns, RunState
+from zoolens.faces.ui.context import Context, TaskFacts
 from zoolens.findings.comparisons.signatures import task_of
 from zoolens.findings.measure.run_data import main_metric
 
@@ -60,32 +59,27 @@ def wanted_names(context: Context, data: str, task: str) -> tuple[str, ...]:
 
 def _known(context: Context, columns: RunColumns) -> list[KnownDataset]:
     places = np.flatnonzero(matching(columns, RunsWanted()))
-    datasets = columns.dataset[places]
+    ordered = places[np.argsort(columns.dataset[places], kind="stable")]
+    ends = np.flatnonzero(np.diff(columns.dataset[ordered])) + 1
     found = []
-    for code in np.unique(datasets).tolist():
-        own = places[datasets == code][::-1]  # the newest first
+    for group in np.split(ordered, ends) if len(ordered) else ():
+        own = group[::-1]  # the newest first
         _, first = np.unique(columns.model[own], return_index=True)
-        shown = own[np.sort(first)[:_LOOKED_AT]]
+        found.append((own, own[np.sort(first)[:_LOOKED_AT]].tolist()))
+    facts = _facts(context, columns, [place for _, shown in found for place in shown])
+    listed = []
+    for own, shown in found:
+        sample = [facts[place] for place in shown if place in facts]
+        subject = columns.datasets[columns.dataset[own[0]]]
         # Files of several formats are one model, by its name.
         names = {columns.models[model].name for model in np.unique(columns.model[own]).tolist()}
-        found.append((code, own, len(names), [columns.ids[place] for place in shown.tolist()]))
-    try:
-        runs = context.store.runs_of([run_id for *_, ids in found for run_id in ids], stages=False)
-    except StoreError:
-        # Pages that read these runs name the damage; the list of datasets stays usable without their tasks.
-        runs = []
-    by_id = {run.id: run for run in runs}
-    listed = []
-    for code, own, models, ids in found:
-        sample = [by_id[run_id] for run_id in ids if run_id in by_id]
-        subject = columns.datasets[code]
         listed.append(
             KnownDataset(
                 name=subject.name,
                 fingerprint=subject.fingerprint,
                 inputs=sample[0].inputs if sample else 0,
                 runs=len(own),
-                models=models,
+                models=len(names),
                 newest=datetime_of(columns.created[own[0]]),
                 metrics=_metrics(sample),
             )
@@ -93,9 +87,27 @@ def _known(context: Context, columns: RunColumns) -> list[KnownDataset]:
     return sorted(listed, key=lambda known: (known.newest, known.name), reverse=True)
 
 
-def _metrics(newest_first: Sequence[Run]) -> dict[str, str]:
+def _facts(context: Context, columns: RunColumns, places: Sequence[int]) -> dict[int, TaskFacts]:
+    """What was done in these runs. Each is read once: the list is made again with every fact that is stored, and a
+    store may have thousands of datasets."""
+    kept = context.task_facts
+    missing = [columns.ids[place] for place in places if columns.ids[place] not in kept]
+    try:
+        runs = context.store.runs_of(missing, stages=False) if missing else []
+    except StoreError:
+        # Pages that read these runs name the damage; the list of datasets stays usable without their tasks.
+        runs = []
+    read = {run.id: TaskFacts(task_of(run), main_metric(run), run.inputs) for run in runs}
+    begun = STATES.index(RunState.BEGUN)
+    # What a run that has finished nothing is about may still be told otherwise.
+    kept.update({key: facts for key, facts in read.items() if columns.state[columns.places[key]] != begun})
+    known = {place: kept.get(columns.ids[place]) or read.get(columns.ids[place]) for place in places}
+    return {place: facts for place, facts in known.items() if facts is not None}
+
+
+def _metrics(newest_first: Sequence[TaskFacts]) -> dict[str, str]:
     """The metric of each task, by its newest run."""
     metrics: dict[str, str] = {}
-    for run in newest_first:
-        metrics.setdefault(task_of(run), main_metric(run))
+    for facts in newest_first:
+        metrics.setdefault(facts.task, facts.metric)
     return metrics

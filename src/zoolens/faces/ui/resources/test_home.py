@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord
+from zoolens.base.store.store import Store
 from zoolens.faces.ui import recent_changes
 from zoolens.faces.ui.endpoint import PREFIX
 from zoolens.faces.ui.test_app import client, home, measured
@@ -184,6 +185,19 @@ def test_datasets_are_those_of_evaluations_with_their_tasks(home, client):
         ("streets", ["detection"], 1),
         ("digits", ["classification"], 1),
     ]
+
+
+def test_the_list_of_datasets_reads_each_run_once(home, client, monkeypatch):
+    evaluated(home, "demo:a@1", 0.9, 0.85, 0.95)
+    ask, asked = client(), []
+    read = Store.runs_of
+    monkeypatch.setattr(
+        Store, "runs_of", lambda store, ids, **rest: asked.append(list(ids)) or read(store, ids, **rest)
+    )
+    assert len(ask.get(f"{PREFIX}/datasets").json()["rows"]) == 1
+    new = evaluated(home, "demo:d@1", 0.5, 0.4, 0.6, dataset="streets", task="detection", metric="ap")
+    assert [row["tasks"] for row in ask.get(f"{PREFIX}/datasets").json()["rows"]] == [["detection"], ["classification"]]
+    assert asked[1:] == [[new.id]]
 
 
 def test_models_follow_the_chosen_dataset(home, client):
