@@ -211,8 +211,8 @@ function Changed({ home }: { home: Home }) {
           )}
           <p class="dim">
             {changes.compared === 0
-              ? "None of them was run before in the same runtime on the same dataset."
-              : `The newest ${counted(changes.compared, "run")} that had one before it ${changes.compared === 1 ? "was" : "were"} held against that one; listed is what moved beyond both intervals.`}
+              ? "None of them has a comparable run before it: of the same model on the same dataset, in the same runtime, with the same options."
+              : `The newest ${counted(changes.compared, "run")} that had a comparable one before it ${changes.compared === 1 ? "was" : "were"} held against that one; listed is what moved beyond both intervals.`}
             {changes.more > 0 && ` ${whole(changes.more)} more figures moved.`}
           </p>
         </>
@@ -232,7 +232,7 @@ function Needs({ home, again }: { home: Home; again: () => void }) {
   return (
     <section aria-label="What needs a look">
       <h2>What needs a look</h2>
-      {home.alarms.length === 0 && <p class="dim">Nothing failed, no machine is lost, and no audit found anything grave.</p>}
+      {home.alarms.length === 0 && <p class="dim">No failure, no lost machine and no grave finding of an audit is known here.</p>}
       <ul class="plain alarms">
         {home.alarms.map((alarm: Alarm) => (
           <li class={`alarm ${alarm.level}`}>
@@ -291,7 +291,7 @@ function First({ home, again }: { home: Home; again: () => void }) {
   };
   return (
     <>
-      <p class="lead">Nothing was measured yet. Three ways to begin:</p>
+      <p class="lead">No model was evaluated yet. Three ways to begin:</p>
       <div class="beginnings">
         <section class="beginning" aria-label="Run the demo">
           <h2>Run the demo</h2>
