@@ -191,9 +191,12 @@ def test_the_list_of_datasets_reads_each_run_once(home, client, monkeypatch):
     evaluated(home, "demo:a@1", 0.9, 0.85, 0.95)
     ask, asked = client(), []
     read = Store.runs_of
-    monkeypatch.setattr(
-        Store, "runs_of", lambda store, ids, **rest: asked.append(list(ids)) or read(store, ids, **rest)
-    )
+
+    def counted(store, ids, **rest):
+        asked.append(list(ids))
+        return read(store, ids, **rest)
+
+    monkeypatch.setattr(Store, "runs_of", counted)
     assert len(ask.get(f"{PREFIX}/datasets").json()["rows"]) == 1
     new = evaluated(home, "demo:d@1", 0.5, 0.4, 0.6, dataset="streets", task="detection", metric="ap")
     assert [row["tasks"] for row in ask.get(f"{PREFIX}/datasets").json()["rows"]] == [["detection"], ["classification"]]
