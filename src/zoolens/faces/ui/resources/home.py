@@ -245,8 +245,8 @@ def _overtaken(known: KnownDataset, metric: str, both: Sequence[tuple[Run, Seque
         return
     if not beyond(ours, theirs):
         return
-    words = f"{new.ref.partition('@')[0]} is the best on {known.name} by {metric_title(ours.metric)}"
-    before = f"{old.ref.partition('@')[0]} was, with {with_interval(theirs)}"
+    words = f"{new.ref.partition('@')[0]} comes first on {known.name} by {metric_title(ours.metric)}"
+    before = f"{old.ref.partition('@')[0]} did, with {with_interval(theirs)}"
     yield Change(sentence=f"{words}: {with_interval(ours)}; {before}", run=new.id, before=old.id)
 
 

@@ -87,7 +87,7 @@ def test_another_best_model_is_a_change(home, client, monkeypatch):
     (line,) = client().get(f"{PREFIX}/home?days=1").json()["changes"]["lines"]
     assert (line["run"], line["before"]) == (after.id, before.id)
     assert line["sentence"].startswith(
-        "demo:b is the best on digits by top-1 accuracy: 90.0 % [85.0, 95.0]; demo:a was"
+        "demo:b comes first on digits by top-1 accuracy: 90.0 % [85.0, 95.0]; demo:a did"
     )
 
 
