@@ -13,3 +13,9 @@ export function useChosenDatasets(): string[] | undefined {
   const names = (answer?.rows ?? []).filter((row) => row.tasks.includes(task)).map((row) => row.name);
   return names.length ? names : [NO_DATASET];
 }
+
+/** A name out of an address as a page may show it. Addresses are written by others: signs that turn the direction of what
+ * follows, or hide it, become �, as in all that the server answers. */
+export function shownName(name: string): string {
+  return name.replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
+}

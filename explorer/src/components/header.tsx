@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { About, DatasetItem } from "../answers";
 import { holds, isLive, useAnswer } from "../api";
+import { shownName } from "../datasets";
 import { GROUPS, type Page } from "../pages";
 import { address, chosen, setQuery, useRoute } from "../router";
 import { Finder } from "./finder";
@@ -98,7 +99,7 @@ function Choice({ page }: { page?: Page }) {
       <span class="hidden">Dataset for all pages</span>
       <select value={optionOf(rows, data, task)} onChange={(event) => choose(event.currentTarget.value)}>
         <option value={JSON.stringify(["", ""])}>All datasets</option>
-        {data && !known && <option value={JSON.stringify([task, data])}>{data} (not measured)</option>}
+        {data && !known && <option value={JSON.stringify([task, data])}>{shownName(data)} (not measured)</option>}
         {tasksOf(rows).map((name) => (
           <optgroup label={name}>
             <option value={JSON.stringify([name, ""])}>All of {name}</option>

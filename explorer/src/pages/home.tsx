@@ -7,6 +7,7 @@ import { JobCard } from "../components/job";
 import { PageLink } from "../components/link";
 import { ErrorState, Loading } from "../components/states";
 import { type Column, Table } from "../components/table";
+import { shownName } from "../datasets";
 import { counted, whole } from "../figures";
 import { handOver } from "../handover";
 import { hasEnded, useStartedJob } from "../jobs";
@@ -21,7 +22,7 @@ export function HomePage() {
   const { answer, error, again } = useAnswer("/home", { data, task, days });
   return (
     <>
-      <h1>{data ? <bdi>{data}</bdi> : "Home"}</h1>
+      <h1>{data ? <bdi>{shownName(data)}</bdi> : "Home"}</h1>
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading what="Looking through the store" />}
       {answer && (answer.runs === 0 && !data && !task ? <First home={answer} again={again} /> : <Overview home={answer} again={again} />)}

@@ -67,7 +67,7 @@ def test_a_model_that_was_not_judged_matters_where_nobody_else_could_answer(buil
     several = with_times(built, 0.1, 0.1, [UNKNOWN, OUTSIDE], **settings)
     assert ladder_verdict(several).verdict.outcome is Outcome.SAME
     assert candidates_verdict(several).outcome is Outcome.NOT_KNOWN  # --fail-on unknown
-    alone = replace(several, ladder=Ladder(several.ladder.rungs[:1]))
+    alone = replace(several, ladder=Ladder(several.ladder.rungs[:1]), candidates=several.candidates[:1])
     assert ladder_verdict(alone).verdict.outcome is Outcome.NOT_KNOWN
     assert ladder_verdict(replace(alone, excluded=(OUTSIDE,))).verdict.outcome is Outcome.SAME
     assert candidates_verdict(replace(alone, excluded=(OUTSIDE,))).outcome is Outcome.SAME
