@@ -119,8 +119,8 @@ PAGES: Final = {
     ),
     "runs": (
         typed("resnet"), typed("swin torch"), typed("-9999"), typed("ab1"), ticked("torch"), ticked("objectnet"),
-        ticked("A stage failed"), ticked("Nothing finished"), ticked("claim"), clicked("Top-1"), clicked("Median latency"),
-        chosen("input[type=date]", "2026-06-01"), NEXT,
+        ticked("A stage failed"), ticked("Nothing finished"), ticked("claim"), clicked("Top-1"),
+        clicked("Median latency"), chosen("input[type=date]", "2026-06-01"), NEXT,
     ),
 }  # fmt: skip
 ANSWERS: Final = ("order=loss", "order=surest&shown=wrong", "order=disagreement&other=OTHER&shown=disagreeing")
