@@ -129,17 +129,17 @@ def _records(connection: Connection, chosen: ColumnElement[bool]) -> list[Report
     return [_record(row, by_id[row["name"]]) for row in written]
 
 
-def _words(connection: Connection, *chosen: ColumnElement[bool]) -> dict[str, list[Row[Any]]]:
+def _words(connection: Connection, *chosen: ColumnElement[bool]) -> dict[str, list[Row[*tuple[Any, ...]]]]:
     """What was said of each report, oldest first, without the pieces."""
     column = reports.c
     query = select(column.seq, column.name, column.title, column.removed, column.created).where(*chosen)
-    by_id: dict[str, list[Row[Any]]] = {}
+    by_id: dict[str, list[Row[*tuple[Any, ...]]]] = {}
     for row in connection.execute(query.order_by(column.seq)):
         by_id.setdefault(row.name, []).append(row)
     return by_id
 
 
-def _record(last: Mapping[str, Any], words: Sequence[Row[Any]]) -> ReportRecord:
+def _record(last: Mapping[str, Any], words: Sequence[Row[*tuple[Any, ...]]]) -> ReportRecord:
     return ReportRecord(
         id=last["name"],
         title=last["title"],
