@@ -154,6 +154,15 @@ class BrowsingContract:
         assert best_runs(index, RunsWanted(), "top1", among=1) == {"digits": [(worse.id, 0.7)]}
         assert best_runs(index, RunsWanted(), "no such figure") == {}
 
+    def test_another_choice_of_options_hides_no_better_run(self, store: Store) -> None:
+        exact = _add(store, "zoo:a@1", 0.9)
+        coarse = stack_record(options={"precision": "int8"})
+        int8 = store.begin_run(exact.model, exact.dataset, coarse)
+        store.finish_stage(int8.id, "metric:topk", [Observation("top1", 0.6)])
+        index = RunIndex(store)
+        assert best_runs(index, RunsWanted(), "top1") == {"digits": [(exact.id, 0.9)]}
+        assert best_runs(index, RunsWanted(), "top1", largest=False) == {"digits": [(int8.id, 0.6)]}
+
     def test_the_figures_that_runs_can_be_sorted_by(self, store: Store) -> None:
         assert figures_stored(store) == []
         run = _add(store, "zoo:a@1", 0.5)

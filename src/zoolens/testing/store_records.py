@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +19,10 @@ def dataset_record(name: str = "digits") -> DatasetRecord:
     return DatasetRecord(fingerprint(["dataset", name]), name, 100, {"classes": ["zero", "one"]})
 
 
-def stack_record(runtime: str = "onnxruntime", version: str = "1.20", **lock: Any) -> StackRecord:
-    identity = {"version": version, "cpu": "some"}
+def stack_record(
+    runtime: str = "onnxruntime", version: str = "1.20", *, options: Mapping[str, Any] | None = None, **lock: Any
+) -> StackRecord:
+    identity = {"version": version, "cpu": "some", **({} if options is None else {"options": options})}
     return StackRecord(fingerprint([runtime, identity]), runtime, identity, {"packages": {"numpy": "2.0"}, **lock})
 
 

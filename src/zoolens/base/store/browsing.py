@@ -300,16 +300,17 @@ def best_runs(
 ) -> dict[str, list[tuple[str, float]]]:
     """For each dataset, its models by the best value of a figure, best first: id and value, at most `among`.
 
-    Of each model in each runtime the newest run that has the figure counts, so that a lucky repetition, or a content
-    that the name had before, does not; and of each model its best runtime. Some stored figures must not be shown
+    Of each model in each runtime with each choice of options (int8 is another way to run it than float32), the newest
+    run that has the figure counts, so that a lucky repetition, or a content that the name had before, does not; and of
+    each model its best way. Some stored figures must not be shown
     (`findings.measure.class_order.judged_right`): who shows the best takes the first run whose figure may be.
     """
     columns = index.columns()
     values: NDArray[np.float64] = index.figures(columns, metric, scope)
     places = np.flatnonzero(matching(columns, wanted) & ~np.isnan(values))
     model = _name_codes(columns.models)[columns.model]
-    runtime = _name_codes(columns.stacks)[columns.stack]
-    newest = places[::-1][_first_of_each(places[::-1], columns.dataset, model, runtime)]
+    way = _name_codes(columns.stacks)[columns.stack]
+    newest = places[::-1][_first_of_each(places[::-1], columns.dataset, model, way)]
     signed = -values[newest] if largest else values[newest]
     ordered = newest[np.lexsort((-newest, signed))]
     ordered = ordered[np.sort(_first_of_each(ordered, columns.dataset, model))]
@@ -322,9 +323,9 @@ def best_runs(
 
 
 def _name_codes(subjects: Sequence[RunSubject]) -> NDArray[np.int64]:
-    """A number for each name: several contents go by one."""
-    code_of: dict[str, int] = {}
-    return np.array([code_of.setdefault(subject.name, len(code_of)) for subject in subjects], np.int64)
+    """A number for each name, and for each choice of a runtime's options: several contents go by one name."""
+    code_of: dict[tuple[str, str], int] = {}
+    return np.array([code_of.setdefault((one.name, one.options), len(code_of)) for one in subjects], np.int64)
 
 
 def _first_of_each(places: NDArray[np.int64], *columns: NDArray[Any]) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ what was stored when it was called.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, Text, cast, select
 
 from zoolens.base.recent_values import RecentValues
 from zoolens.base.store.queries import full_name, in_chunks
@@ -65,6 +66,7 @@ class RunSubject:
     names: tuple[str, ...]  # every name that it was given
     searched: str  # all names, one per line, case folded
     format: str = ""  # of a model's file
+    options: str = ""  # of an environment: what was asked of its runtime (precision, device, mode, threads)
 
 
 def _subject(fingerprint: str, name: str, names: Iterable[str], file_format: str = "") -> RunSubject:
@@ -277,8 +279,8 @@ def _columns(
 
 def _subjects(connection: Connection, name: str) -> tuple[RunSubject, ...]:
     if name == "stack":
-        rows = _tuples(connection, select(stacks.c.fingerprint, stacks.c.runtime))
-        return tuple(_subject(key, runtime, [runtime]) for key, runtime in rows)
+        rows = _tuples(connection, select(stacks.c.fingerprint, stacks.c.runtime, cast(stacks.c.identity, Text)))
+        return tuple(replace(_subject(key, runtime, [runtime]), options=_options(text)) for key, runtime, text in rows)
     names: dict[str, list[str]] = {}
     for key, alias in _tuples(
         connection, select(aliases.c.fingerprint, aliases.c.name).where(aliases.c.kind == name).order_by(aliases.c.name)
@@ -289,6 +291,14 @@ def _subjects(connection: Connection, name: str) -> tuple[RunSubject, ...]:
         return tuple(_subject(key, shown, [shown, *names.get(key, ())], form) for key, shown, form in rows)
     rows = _tuples(connection, select(datasets.c.fingerprint, datasets.c.name))
     return tuple(_told_apart([_subject(key, shown, [shown, *names.get(key, ())]) for key, shown in rows]))
+
+
+def _options(identity: str) -> str:
+    """Lists are told nothing of damaged rows, which whoever shows a run reads with their checksums."""
+    try:
+        return json.dumps(json.loads(identity).get("options"), sort_keys=True)
+    except (ValueError, AttributeError):
+        return ""
 
 
 def _told_apart(listed: Sequence[RunSubject]) -> Iterator[RunSubject]:
