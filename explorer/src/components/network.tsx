@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Network } from "../answers";
 import { type Box, everything, type Found, findLayers, type Plan, plan } from "../networkplan";
 import { setQuery, useQueryState } from "../router";
+import { listenToGestures } from "./gestures";
 
 const LEAST = 0.1;
 const MOST = 3;
@@ -319,17 +320,6 @@ function useGestures(
       fingers.delete(event.pointerId);
       apart = 0;
     };
-    element.addEventListener("wheel", wheel, { passive: false });
-    element.addEventListener("pointerdown", down);
-    window.addEventListener("pointermove", move);
-    window.addEventListener("pointerup", up);
-    window.addEventListener("pointercancel", up);
-    return () => {
-      element.removeEventListener("wheel", wheel);
-      element.removeEventListener("pointerdown", down);
-      window.removeEventListener("pointermove", move);
-      window.removeEventListener("pointerup", up);
-      window.removeEventListener("pointercancel", up);
-    };
+    return listenToGestures(element, { wheel, down, move, up });
   }, []);
 }

@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TraceTimeline } from "../answers";
 import { fitted, moved, ticks, type View, visibleBars, zoomed } from "../spanplan";
+import { listenToGestures } from "./gestures";
 import { showStretch, type Stretch } from "./window";
 
 const ROW = 24;
@@ -183,18 +184,7 @@ function useGestures(frame: { current: HTMLDivElement | null }, change: Change):
       if (apart > 8 && now > 8) latest.current((view) => zoomed(view, apart / now, share((event.clientX + other.clientX) / 2)));
     };
     const up = (event: PointerEvent) => fingers.delete(event.pointerId);
-    element.addEventListener("wheel", wheel, { passive: false });
-    element.addEventListener("pointerdown", down);
-    window.addEventListener("pointermove", move);
-    window.addEventListener("pointerup", up);
-    window.addEventListener("pointercancel", up);
-    return () => {
-      element.removeEventListener("wheel", wheel);
-      element.removeEventListener("pointerdown", down);
-      window.removeEventListener("pointermove", move);
-      window.removeEventListener("pointerup", up);
-      window.removeEventListener("pointercancel", up);
-    };
+    return listenToGestures(element, { wheel, down, move, up });
   }, []);
 }
 

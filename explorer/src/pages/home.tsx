@@ -2,6 +2,7 @@
 import { useRef, useState } from "preact/hooks";
 import type { Alarm, BestModel, BestOnDataset, Home, RunItem } from "../answers";
 import { useAnswer } from "../api";
+import { useDrop } from "../components/drop";
 import { FigureCell, Moment, judgedTitle } from "../components/figure";
 import { JobCard } from "../components/job";
 import { PageLink } from "../components/link";
@@ -333,25 +334,17 @@ function First({ home, again }: { home: Home; again: () => void }) {
 
 function DropPicture() {
   const input = useRef<HTMLInputElement>(null);
-  const [over, setOver] = useState(false);
   const give = (file?: File | null) => {
     if (!file) return;
     handOver(file);
     window.location.hash = address("live");
   };
+  const { over, handlers } = useDrop(give);
   return (
     <section
       class={over ? "beginning over" : "beginning"}
       aria-label="Drop a picture"
-      onDragOver={(event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        give(event.dataTransfer?.files[0]);
-      }}
+      {...handlers}
     >
       <h2>Drop a picture</h2>
       <p>See at once what several models say of it. Drop it here, or choose a file.</p>

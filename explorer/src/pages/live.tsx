@@ -5,6 +5,7 @@ import type { DrawnItem, LiveClass, LiveResult, LiveText, LiveTextResult } from 
 import { ApiError, download, get, resourceUrl, upload, useAnswer } from "../api";
 import { AnsweredText, DrawnPicture, MarkedWords } from "../components/drawings";
 import { Camera, usePastedImage } from "../components/camera";
+import { useDrop } from "../components/drop";
 import { PageLink } from "../components/link";
 import { Loading } from "../components/states";
 import { Tabs } from "../components/tabs";
@@ -309,22 +310,10 @@ function useObjectUrl(blob?: Blob): string | undefined {
 
 /** The browser's own field would say "No file chosen" beside an example: it lies over the whole area and is not seen. */
 function Drop({ picture, name, onFile }: { picture?: string; name: string; onFile: (file: File) => void }) {
-  const [over, setOver] = useState(false);
   const take = (file?: File | null) => file && onFile(file);
+  const { over, handlers } = useDrop(take);
   return (
-    <label
-      class={over ? "drop over" : "drop"}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        setOver(false);
-        take(event.dataTransfer?.files[0]);
-      }}
-    >
+    <label class={over ? "drop over" : "drop"} {...handlers}>
       {picture && <img src={picture} alt="The image that the models are given" />}
       {name && <bdi>{name}</bdi>}
       <span>{picture ? "Drop another image here, or choose a file" : "Drop or paste an image here, or choose a file"}</span>

@@ -39,14 +39,12 @@ from zoolens.base.store.run_merge import (
 from zoolens.base.store.store import Store
 from zoolens.base.store.study_merge import (
     Word,
-    add_report_words,
-    add_study_words,
+    add_table_words,
     add_trial_words,
     missing_words,
     name_of,
-    report_words,
     runs_of,
-    study_words,
+    table_words,
     trial_words,
 )
 
@@ -253,26 +251,26 @@ def _part(store: Store, row: Row) -> Part:
 
 
 def _copy_studies(source: Store, target: Store, copied: Copied) -> None:
-    theirs = source.read(study_words)
-
-    def add(connection: Connection) -> list[str]:
-        missing, changed = missing_words(theirs, study_words(connection))
-        add_study_words(connection, missing)
-        return [f"What is said of study {name} was not copied: it was changed in both stores." for name in changed]
-
-    copied.refused += target._write(add)
-    copied.studies = len({name_of(word) for word in theirs})
+    refusal = "What is said of study {} was not copied: it was changed in both stores."
+    copied.studies = len(_copy_words(source, target, copied, schema.studies, refusal))
 
 
 def _copy_reports(source: Store, target: Store, copied: Copied) -> None:
-    theirs = source.read(report_words)
+    refusal = "The report {} was not copied: it was changed in both stores."
+    _copy_words(source, target, copied, schema.reports, refusal)
+
+
+def _copy_words(source: Store, target: Store, copied: Copied, table: Table, refusal: str) -> set[str]:
+    """Add what the target lacks; names that were changed in both stores are refused. Returns all names."""
+    theirs = source.read(lambda connection: table_words(connection, table))
 
     def add(connection: Connection) -> list[str]:
-        missing, changed = missing_words(theirs, report_words(connection))
-        add_report_words(connection, missing)
-        return [f"The report {name} was not copied: it was changed in both stores." for name in changed]
+        missing, changed = missing_words(theirs, table_words(connection, table))
+        add_table_words(connection, table, missing)
+        return [refusal.format(name) for name in changed]
 
     copied.refused += target._write(add)
+    return {name_of(word) for word in theirs}
 
 
 def _copy_trials(source: Store, target: Store, copied: Copied, there: Collection[str]) -> None:

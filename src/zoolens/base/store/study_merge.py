@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table
 
 from zoolens.base.store import schema
 from zoolens.base.store.checksums import COLUMN
@@ -21,16 +21,10 @@ from zoolens.base.store.studies import insert_row, rows_of_trials
 Word = tuple[dict[str, Any], list[dict[str, Any]]]  # a row without its number, and those of its sides
 
 
-def study_words(connection: Connection) -> list[Word]:
-    """What was said of studies as a whole, oldest first."""
-    rows = sorted(load_rows(connection, schema.studies), key=lambda row: int(row["seq"]))
-    return [(_content(schema.studies, row), []) for row in rows]
-
-
-def report_words(connection: Connection) -> list[Word]:
-    """What was written of reports, oldest first."""
-    rows = sorted(load_rows(connection, schema.reports), key=lambda row: int(row["seq"]))
-    return [(_content(schema.reports, row), []) for row in rows]
+def table_words(connection: Connection, table: Table) -> list[Word]:
+    """What was said of studies as a whole, or written of reports, oldest first."""
+    rows = sorted(load_rows(connection, table), key=lambda row: int(row["seq"]))
+    return [(_content(table, row), []) for row in rows]
 
 
 def trial_words(connection: Connection, study: str) -> list[Word]:
@@ -67,14 +61,9 @@ def _by_name(words: Sequence[Word]) -> dict[str, list[Word]]:
     return found
 
 
-def add_study_words(connection: Connection, words: Collection[Word]) -> None:
+def add_table_words(connection: Connection, table: Table, words: Collection[Word]) -> None:
     for row, _ in words:
-        insert_row(connection, schema.studies, row)
-
-
-def add_report_words(connection: Connection, words: Collection[Word]) -> None:
-    for row, _ in words:
-        insert_row(connection, schema.reports, row)
+        insert_row(connection, table, row)
 
 
 def add_trial_words(connection: Connection, words: Collection[Word]) -> None:
