@@ -1,6 +1,6 @@
 // The frame around every page: navigation, the page of the address, and where the focus goes.
-import type { RefObject } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import type { ComponentChildren, RefObject } from "preact";
+import { useEffect, useErrorBoundary, useRef } from "preact/hooks";
 import { isLive, useAnswer } from "./api";
 import { Header } from "./components/header";
 import { EmptyState } from "./components/states";
@@ -39,7 +39,9 @@ export function App() {
       <Trouble version={about?.version} />
       <main id="main" ref={main} tabIndex={-1}>
         {Content ? (
-          <Content rest={others.join("/")} />
+          <Guarded key={route.path}>
+            <Content rest={others.join("/")} />
+          </Guarded>
         ) : (
           <EmptyState title={isLive() ? "There is no such page." : "This page is not in this bundle."}>
             <a href={address(home.path)}>See the {home.title.toLowerCase()}</a>
@@ -47,6 +49,20 @@ export function App() {
         )}
       </main>
     </>
+  );
+}
+
+/** A page that cannot be drawn says so, and all others stay within reach. */
+function Guarded({ children }: { children: ComponentChildren }) {
+  const [error, again] = useErrorBoundary();
+  if (!error) return <>{children}</>;
+  return (
+    <div class="state error" role="alert">
+      <p>This page cannot be shown: {String(error.message ?? error)}. That is a fault of the explorer, and nothing is lost.</p>
+      <button type="button" onClick={again}>
+        Try again
+      </button>
+    </div>
   );
 }
 

@@ -54,6 +54,16 @@ def opened(window, url, view, text):
     return window.visit(view, expect=text)
 
 
+def test_a_page_that_cannot_be_drawn_leaves_the_others_within_reach(window):
+    with serving(Settings()) as url:
+        page = opened(window, url, "#/runs", "1 evaluation.")
+        page.route("**/api/v1/models*", lambda route: route.fulfill(json={"rows": 1}))
+        page.get_by_role("link", name="Models").click()
+        expect(page.get_by_role("alert")).to_contain_text("This page cannot be shown:")
+        page.get_by_role("link", name="Runs", exact=True).click()
+        expect(page.get_by_text("1 evaluation.")).to_be_visible()
+
+
 def test_a_store_that_was_deleted_or_replaced(window, home):
     store, aside = home / "store.sqlite", home / "aside.sqlite"
     with serving(Settings()) as url:
