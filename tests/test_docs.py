@@ -126,6 +126,27 @@ def test_shown_commands_parse(line, tmp_path):
     command.make_context(command.name, rest, resilient_parsing="--help" in rest)
 
 
+def named_commands(page):
+    """The commands within the sentences of a page, but for those that stand for any command."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    spans = (" ".join(span.split()) for span in re.findall(r"`zoolens ([^`]+)`", prose))
+    return [span for span in spans if not span.startswith(("-", "COMMAND"))]
+
+
+@pytest.mark.parametrize("page", HAND_WRITTEN, ids=lambda page: page.name)
+def test_named_commands_and_their_options_are_there(page):
+    """Their arguments may be placeholders, so that they need not parse."""
+    for line in named_commands(page):
+        name, *rest = shlex.split(line)
+        command = importlib.import_module(f"zoolens.faces.cli.{name}").command
+        while isinstance(command, click.Group) and rest and rest[0] in command.commands:
+            command, rest = command.commands[rest[0]], rest[1:]
+        assert not isinstance(command, click.Group) or command.invoke_without_command or not rest, line
+        options = {"--help", *(name for parameter in command.params for name in parameter.opts)}
+        options |= {name for parameter in command.params for name in parameter.secondary_opts}
+        assert {word.partition("=")[0] for word in rest if word.startswith("--")} <= options, line
+
+
 @pytest.mark.parametrize("page", [*PAGES, *RECORDS], ids=lambda page: page.name)
 def test_relative_links_resolve(page):
     for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from printed import BLOCK, assert_shown, words
+
 REPO = Path(__file__).parent.parent
 README = REPO / "README.md"
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 SET_UP = ("make demo", "make test", "pip install")  # .ci/run, tests/test_wheel.py and the Makefile do these
-DIFFERS = re.compile(r"\b[0-9a-f]{8}\b|\b\d+\.\d+\.\d+\S*")  # ids of runs, and versions
 QUICKLY = "-p no:schemathesis -p no:hypothesispytest"  # plug-ins of pytest that take seconds to import
-FIGURE = re.compile(r"\S*\d\S*( [µm]s| kB| %\S*)?")
 
 
 def blocks():
@@ -58,17 +57,6 @@ def shell(home):
         )
 
     return run
-
-
-def words(text, *, figures=True):
-    """The words of a text, whatever its line breaks; ids and versions are left out, figures where they are timings."""
-    return " ".join((DIFFERS if figures else FIGURE).sub("#", text).split())
-
-
-def assert_shown(shown, printed, *, figures=True):
-    """Whatever stands between two ellipses was printed."""
-    for part in shown.split("…"):
-        assert words(part, figures=figures) in words(printed, figures=figures)
 
 
 def test_the_readme_is_short_and_has_one_picture():

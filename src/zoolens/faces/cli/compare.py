@@ -82,7 +82,7 @@ def print_report(report: Report, shown: int) -> None:
     for side, run in (("A", report.a), ("B", report.b)):
         if guessed := guessed_of(run):
             console.print(f"  [yellow]{side} rests on guesses:[/] {plain('; '.join(guessed))}")
-    console.print(f"  {report.a.inputs} inputs of {plain(report.a.dataset.name)}\n")
+    console.print(f"  {report.a.inputs:,} inputs of {plain(report.a.dataset.name)}\n")
     if report.a.id == report.b.id:
         console.print("A and B are the same run: the same content, in the same environment.")
     if report.answers:
@@ -186,7 +186,8 @@ def _print_disagreements(console: Any, report: Report, answers: AnswerComparison
     if not answers.disagreements:
         return
     named = class_names(report)
-    console.print(f"\n[bold]{len(answers.disagreements)} inputs are answered differently[/], the most confident first")
+    listed = ", the most confident first" if shown else ""
+    console.print(f"\n[bold]{len(answers.disagreements):,} inputs are answered differently[/]{listed}")
     for pair in answers.disagreements[:shown]:
         truth = plain(named(pair.label)) if answers.labelled and pair.label >= 0 else "unknown"
         console.print(

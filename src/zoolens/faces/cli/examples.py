@@ -13,7 +13,7 @@ import click
 
 EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "ui": ("zoolens ui", "zoolens ui --allow ~/models --allow ~/pictures"),
-    "ui export": ("zoolens ui export for-anna", "zoolens ui export for-anna --runs 'file:*'"),
+    "ui export": ("zoolens ui export for-anna --runs last", "zoolens ui export for-anna --runs 'file:*'"),
     "models": ("zoolens models", "zoolens models --zoo torchvision --max-params 3M"),
     "show": ("zoolens show demo:lenet-wide", "zoolens show model.onnx"),
     "pull": ("zoolens pull torchvision:mobilenet_v2", "zoolens pull torchvision:mobilenet_v2 keras:MobileNetV2"),

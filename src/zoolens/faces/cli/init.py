@@ -47,7 +47,7 @@ class _Asked:
 @click.command("init")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
 @click.option("--data", "-d", help="The labelled pictures, where several are found: a path, or kind:path?key=value.")
-@click.option("--labels", help="CSV file with the columns file and label, where no labels are found; none: without.")
+@click.option("--labels", help="CSV file with the columns file and label; none: go on where no labels are found.")
 @click.option(
     "--runtime", "-r", "runtimes", multiple=True, callback=listed_names,
     help="Runtimes; default: all that can run a model.",

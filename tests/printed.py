@@ -1,0 +1,23 @@
+"""What pages show beside what commands print, whatever breaks its lines or differs from machine to machine."""
+
+import re
+
+DIFFERS = re.compile(r"\b[0-9a-f]{8}\b|\b\d+\.\d+\.\d+\S*")  # ids of runs, and versions
+FIGURE = re.compile(r"\S*\d\S*( [µm]s| kB| %\S*)?")
+TIMES = re.compile(
+    r"\b[0-9a-f]{16}\b|\d{4}-\d\d-\d\d(?: \d\d:\d\d UTC|T[\d:.+]+)|[\d.,]+ (?:[µm]s|s)\b(?: ×[\d.]+)?|\S+\.sqlite\b"
+)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+
+
+def words(text, *, figures=True, times=True):
+    """The words of a text, whatever its line breaks. Ids and versions are left out; so are all figures, or dates,
+    durations and the path of the store, where they are not to count."""
+    text = (DIFFERS if figures else FIGURE).sub("#", text)
+    return " ".join((text if times else TIMES.sub("#", text)).split())
+
+
+def assert_shown(shown, printed, *, figures=True, times=True):
+    """Whatever stands between two ellipses was printed."""
+    for part in shown.split("…"):
+        assert words(part, figures=figures, times=times) in words(printed, figures=figures, times=times)
