@@ -35,6 +35,11 @@ def complete_runs(context: click.Context, parameter: click.Parameter, typed: str
     return _items(_fitting((*_RUNS, *_model_names(typed)), typed), typed)
 
 
+def complete_files(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Files and folders, which the shell itself looks for."""
+    return [CompletionItem(typed, type="file")]
+
+
 def _items(names: list[str], typed: str) -> list[CompletionItem]:
     # A shell that is told to complete files drops the names beside them.
     return [CompletionItem(name) for name in names] or [CompletionItem(typed, type="file")]

@@ -9,6 +9,7 @@ import click
 
 from zoolens.base.present.terminal import echo_json, echo_prose, make_console, plain, print_table
 from zoolens.base.verdicts import enforce
+from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import OUT_FILE, Bytes, json_option, on_option, trust_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
@@ -19,8 +20,8 @@ SHOWN = 12  # layers in the table, unless --all
 
 
 @click.command()
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", metavar="A", shell_complete=complete_models)
+@click.argument("b", metavar="B", shell_complete=complete_models)
 @click.option("--data", "-d", help="Dataset: 'demo', a path, or kind:path?key=value; default: that of stored runs.")
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs.")
 @click.option("--seed", type=click.IntRange(0), default=None, help="Draw them at random; default: the first ones.")

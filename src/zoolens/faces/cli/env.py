@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from zoolens.faces.cli.completed_names import complete_runs
 from zoolens.faces.cli.options import OUT_FOLDER
 from zoolens.faces.cli.stores import store_option
 
@@ -16,7 +17,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @click.option("--output", "-o", type=OUT_FOLDER, default=None, help="Folder to write to.")
 @store_option("reads")
 def export(run: str, output: Path | None, store: str | None) -> None:

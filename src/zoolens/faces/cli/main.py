@@ -20,7 +20,7 @@ from click.shell_completion import CompletionItem
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.streams import guard_streams
 from zoolens.base.version import __version__
-from zoolens.faces.cli.completion import COMPLETION_VARIABLE, WholeLineBash
+from zoolens.faces.cli.completion import COMPLETION_VARIABLE, add_completion_classes
 
 # section of --help -> command -> one line of help; the module of a command is zoolens.faces.cli.<name>
 SECTIONS: Final[dict[str, dict[str, str]]] = {
@@ -97,10 +97,11 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        from zoolens.faces.cli.completed_options import with_completed_options
         from zoolens.faces.cli.examples import with_examples
 
         command: click.Command = importlib.import_module(f"zoolens.faces.cli.{cmd_name}").command
-        return with_examples(command, cmd_name)
+        return with_completed_options(with_examples(command, cmd_name))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:
@@ -193,9 +194,7 @@ def main() -> None:
     debug = "--debug" in sys.argv
     guard_streams()
     if COMPLETION_VARIABLE in os.environ:
-        from click.shell_completion import add_completion_class
-
-        add_completion_class(WholeLineBash)
+        add_completion_classes()
     # Nearly all that imports and tables make lives to the end: to search it for cycles at every 700 objects, as Python
     # does, takes 25 ms of a short command.
     gc.set_threshold(200_000)

@@ -43,6 +43,12 @@ def offered(monkeypatch, line: str) -> list[str]:
         ("zoolens eval --on ray demo:mlp-s", ["demo:mlp-small"]),
         ("zoolens compare last~", ["last~1", "last~2"]),
         ("zoolens completion ", ["bash", "fish", "zsh"]),
+        ("zoolens eval --runtime onn", ["onnxruntime"]),
+        ("zoolens eval -r litert,openv", ["litert,openvino"]),
+        ("zoolens runs --model demo:lenet-w", ["demo:lenet-wide", "demo:lenet-wide-int8"]),
+        ("zoolens eval --data de", ["demo"]),
+        ("zoolens eval --data photos/", ["photos/"]),  # as typed: files
+        ("zoolens diverge demo:mlp-s", ["demo:mlp-small"]),
     ],
 )
 def test_what_is_offered(monkeypatch, line, expected):
@@ -93,15 +99,67 @@ def test_each_script_says_how_it_is_installed_and_asks_zoolens(shell):
     assert f"{COMPLETION_VARIABLE}={shell}_complete" in text
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="NOT INSTALLED: bash")
-def test_bash_gets_what_follows_the_colon_that_is_typed(home):
-    """bash ends words at colons, so that it puts the completion after the last one."""
+@pytest.fixture
+def asked(home):
+    """Runs a script in a shell that finds `zoolens`, and gives what it prints."""
     (home / "zoolens").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m zoolens "$@"\n')
     (home / "zoolens").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{home}:{os.environ['PATH']}", "HOME": str(home)}
+
+    def run(*command: str) -> list[str]:
+        done = subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True, check=False)
+        assert not done.stderr
+        return done.stdout.splitlines()
+
+    return run
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="NOT INSTALLED: bash")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("zoolens eval demo:lenet-w", ["lenet-wide", "lenet-wide-int8"]),
+        ("zoolens runs --model=demo:mlp-s", ["mlp-small"]),
+    ],
+)
+def test_bash_gets_what_follows_the_colon_that_is_typed(asked, line, expected):
+    """bash ends words at colons, so that it puts the completion after the last one."""
     script = (
-        'eval "$(zoolens completion bash)"; COMP_LINE="zoolens eval demo:lenet-w"; COMP_POINT=${#COMP_LINE}; '
+        f'eval "$(zoolens completion bash)"; COMP_LINE="{line}"; COMP_POINT=${{#COMP_LINE}}; '
         '_zoolens_completion zoolens; printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    environment = {**os.environ, "PATH": f"{home}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["lenet-wide", "lenet-wide-int8"], done.stderr
+    assert asked("bash", "-c", script) == expected
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="NOT INSTALLED: fish")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("zoolens show demo:lenet-w", ["demo:lenet-wide", "demo:lenet-wide-int8"]),
+        ("zoolens eval --runtime=lit", ["--runtime=litert"]),
+        # a description with commas in it is whole
+        ("zoolens trace ch", ["chain\tTrace several models in a row, as one pipeline."]),
+    ],
+)
+def test_fish_completes_whole_words(asked, line, expected):
+    assert asked("fish", "--no-config", "-c", f"zoolens completion fish | source; complete -C '{line}'") == expected
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="NOT INSTALLED: zsh")
+@pytest.mark.parametrize(
+    ("line", "prefix", "expected"),
+    [
+        ("zoolens show demo:lenet-w", "", ["names demo:lenet-wide demo:lenet-wide-int8"]),
+        ("zoolens eval --runtime=lit", "--runtime=", ["without --*=", "names litert"]),
+        ("zoolens trace ch", "", ["described chain:Trace several models in a row, as one pipeline."]),
+        ("zoolens eval --data ph", "", ["files"]),
+    ],
+)
+def test_zsh_completes_whole_words(asked, line, prefix, expected):
+    """The script is called as zsh's completion calls it, whose own functions only print what they are given."""
+    script = (
+        "compdef() {}; compset() { print without $2 }; compadd() { print names $names }; "
+        f"_describe() {{ print described $described }}; _path_files() {{ print files }}; words=({line}); "
+        f'CURRENT=$#words; PREFIX="{prefix}"; eval "$(zoolens completion zsh)"; _zoolens_completion'
+    )
+    assert asked("zsh", "-f", "-c", script) == expected

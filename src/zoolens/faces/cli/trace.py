@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from zoolens.base.errors import ZoolensError
-from zoolens.faces.cli.completed_names import complete_models
+from zoolens.faces.cli.completed_names import complete_models, complete_runs
 from zoolens.faces.cli.options import (
     OUT_FILE,
     json_option,
@@ -235,7 +235,7 @@ def chain(models: Sequence[str], **chosen: Any) -> None:
 
 
 @command.command()
-@click.argument("name", metavar="RUN")
+@click.argument("name", metavar="RUN", shell_complete=complete_runs)
 @click.option("--top", type=click.IntRange(1), default=15, show_default=True, help="Number of layers to print.")
 @_outputs
 @store_option("reads")
@@ -262,8 +262,8 @@ def show(name: str, top: int, store: str | None, as_json: bool, **chosen: Any) -
 
 
 @command.command()
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", metavar="A", shell_complete=complete_runs)
+@click.argument("b", metavar="B", shell_complete=complete_runs)
 @click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="Number of differences to print.")
 @click.option("--html", type=OUT_FILE, help="Write a page with both traces and all differences.")
 @store_option("reads")
