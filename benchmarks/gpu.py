@@ -6,8 +6,8 @@
     python benchmarks/gpu.py --wheels .gpu-deps        # with packages that are not installed, from wheels in a folder
 
 Sections: facts, torch, jax, eval (SampLeNet on CIFAR-10, where the assets are), fastest (the mode that `eval` chooses
-by itself), trace, roofline, diverge. Each runs in a process of its own within a time limit, so that one that fails costs
-no other. Tables are printed; --out keeps them as JSON.
+by itself), trace, roofline, diverge. Each runs in a process of its own within a time limit, so that one that fails
+costs no other. Tables are printed; --out keeps them as JSON.
 """
 
 from __future__ import annotations
