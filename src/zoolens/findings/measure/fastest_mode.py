@@ -99,4 +99,4 @@ def _compared(timed: Sequence[_Timed], batches: Sequence[int]) -> str:
     each = "; ".join(
         f"{one.job.options.mode} {', '.join(f'{seconds * 1e3:.3g}' for seconds in one.latencies)}" for one in timed
     )
-    return f"Mode {timed[0].job.options.mode} was the fastest. Median latency in ms at batch {sizes}: {each}."
+    return f"Mode {timed[0].job.options.mode} was the fastest. Median latency in ms at batch {sizes}: {each}"

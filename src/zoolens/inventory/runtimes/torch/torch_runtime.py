@@ -166,8 +166,12 @@ class TorchSession(Session):
     def _run(self, call: Any, arrays: Sequence[Tensor], then: Callable[[Any], Any] = lambda answers: answers) -> Any:
         """Named answers, or what `then` makes of them while torch is set up to run this model."""
         with self._running():
-            answers = _named(self._torch, call(*self._tensors(arrays, call)))
-            return then({name: answer.float() for name, answer in answers.items()} if self._narrow else answers)
+            return then(self._named_answers(call(*self._tensors(arrays, call))))
+
+    def _named_answers(self, answer: Any) -> dict[str, Any]:
+        """NumPy has no bfloat16, which is what products in it answer with."""
+        answers = _named(self._torch, answer)
+        return {name: answer.float() for name, answer in answers.items()} if self._narrow else answers
 
     def _tensors(self, arrays: Sequence[Tensor], call: Any = None) -> list[Any]:
         if self._transfers is not None:
@@ -331,7 +335,7 @@ class TorchSession(Session):
             return self._tensors(arrays, self._call)
 
         def call(*tensors: Any) -> dict[str, Any]:
-            return _named(self._torch, self._call(*tensors))
+            return self._named_answers(self._call(*tensors))
 
         try:
             with self._running():
