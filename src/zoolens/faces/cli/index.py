@@ -116,9 +116,11 @@ def remove(models: tuple[str, ...], data: str | None, task: str, store: str | No
 @wide_option
 def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
     """Say what the index holds: models, probes, bytes, and what lacks a signature."""
+    from zoolens.base.present.bars import spinner
     from zoolens.findings.index.opener import build_index
 
-    index = build_index(store, data=data, task=task)
+    with spinner("index", "bring up to date"):
+        index = build_index(store, data=data, task=task)
     if as_json:
         echo_json(index.as_data())
         return
@@ -176,10 +178,11 @@ def rebuild(data: str | None, task: str, store: str | None) -> None:
 @trust_option
 def verify(data: str | None, task: str, store: str | None) -> None:
     """Hold every signature of the index against the store; exit 1 where one differs."""
+    from zoolens.base.present.bars import spinner
     from zoolens.base.store.store import open_store
     from zoolens.findings.index.maintenance import verify as hold_against
 
-    with open_store(store) as opened:
+    with open_store(store) as opened, spinner("index", "hold signatures against the store"):
         verified = hold_against(opened, data=data, task=task)
     if verified.differing:
         raise ZoolensError(

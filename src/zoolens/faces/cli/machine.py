@@ -33,9 +33,11 @@ def peaks(threads: int | None, device: str, fresh: bool, store: str | None, as_j
 
     It takes half a minute and needs an idle machine.
     """
+    from zoolens.base.present.bars import spinner
     from zoolens.findings.tracing.roofline.peaks import machine_peaks
 
-    measured = machine_peaks(threads=threads, device=device, fresh=fresh, store=store)
+    with spinner("this machine", "measure its peaks, half a minute"):
+        measured = machine_peaks(threads=threads, device=device, fresh=fresh, store=store)
     if as_json:
         echo_json(_data(measured))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -43,10 +44,13 @@ def init(file: Path, output: Path | None, force: bool, env: str) -> None:
 
     A file whose runtime is not installed here is opened in an environment of its own, which --env names.
     """
+    from zoolens.base.present.bars import spinner
     from zoolens.inventory.catalog.draft import draft_manifest
 
     file = file.resolve()
-    manifest = draft_manifest(file, env, lambda text: click.echo(text, err=True))
+    # An environment that is built on the way says so on lines of its own.
+    with nullcontext() if env else spinner(file.name, "open"):
+        manifest = draft_manifest(file, env, lambda text: click.echo(text, err=True))
     _write(manifest, file.parent, output, force)
 
 

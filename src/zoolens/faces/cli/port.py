@@ -65,10 +65,11 @@ def check_command(
     Exits with 0 if they compute the same, 1 if they differ, 2 if one cannot be built or read, 4 if it is not known
     whether they are the same.
     """
+    from zoolens.base.present.bars import spinner
     from zoolens.training.port.port_check import check
     from zoolens.training.port.port_words import check_data, check_lines
 
-    with trouble():
+    with trouble(), spinner(f"{a} and {b}", "build both and compare"):
         result = check(a, b, inputs, data=data, chosen=pairs_of(chosen), timeout=timeout)
     if as_json:
         echo_json(check_data(result))
@@ -121,10 +122,11 @@ def weights_command(
     Exits with 0 if both give the same answers, 1 if they do not, 2 if something cannot be built, read or written,
     4 if it is not known whether they do.
     """
+    from zoolens.base.present.bars import spinner
     from zoolens.training.port.port_words import moved_data, moved_lines
     from zoolens.training.port.weights import move_weights
 
-    with trouble():
+    with trouble(), spinner(f"{a} to {b}", "move weights and run both"):
         moved = move_weights(
             a,
             b,

@@ -48,10 +48,11 @@ def scaffold_command(
     Exits with 0 if the draft computes the same as A, 1 if it differs, 2 if A cannot be read, 4 if it is not complete or
     not known to compute the same.
     """
+    from zoolens.base.present.bars import spinner
     from zoolens.training.port.scaffolds.scaffold_words import scaffold_data, scaffold_lines
     from zoolens.training.port.scaffolds.scaffolding import scaffold
 
-    with trouble():
+    with trouble(), spinner(source, f"draft it for {to} and check the draft"):
         made = scaffold(source, inputs, to, out=out, weights=weights, force=force, timeout=timeout)
     if as_json:
         echo_json(scaffold_data(made))

@@ -73,6 +73,7 @@ def clean(days: float, store: str | None, travelled: float | None, as_json: bool
 
     In a folder this is also done when an evaluation begins; in an object store only here: listing it costs requests.
     """
+    from zoolens.base.present.bars import spinner
     from zoolens.base.present.terminal import echo_json
     from zoolens.base.store.jobs import forget_jobs
     from zoolens.base.store.passes import forget_passes
@@ -80,7 +81,7 @@ def clean(days: float, store: str | None, travelled: float | None, as_json: bool
     from zoolens.base.store.store import open_store
 
     gone = ((), ()) if travelled is None else sweep_travelled(travelled * 86_400)
-    with open_store(store, must_exist=True) as opened:
+    with open_store(store, must_exist=True) as opened, spinner(opened.name, "look for files that nothing refers to"):
         swept = opened.sweep()
         forgotten, old_passes = forget_jobs(opened, days * 86_400), forget_passes(opened, days * 86_400)
         place = opened.bulk.place.name
@@ -119,12 +120,14 @@ def moved(store: str | None, force: bool) -> None:
 
     Every file that the store names is looked for first. `zoolens store copy` with --to-bulk moves them and records it.
     """
+    from zoolens.base.present.bars import spinner
     from zoolens.base.store.bulk_record import missing_files
     from zoolens.base.store.store import open_store
 
     with open_store(store, must_exist=True) as opened:
         place = opened.bulk.place
-        missing = missing_files(opened, place)
+        with spinner(place.name, "look for every file of the store"):
+            missing = missing_files(opened, place)
         if missing and not force:
             raise ZoolensError(
                 f"{len(missing):,} files of the store are not in {place.name}, such as {missing[0]}.",

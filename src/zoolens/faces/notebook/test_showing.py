@@ -127,6 +127,7 @@ def test_a_query_and_an_index(index):  # noqa: F811
     assert "toys:near fits best; 2 models fit." in html(answer)
     prepared = prepare("CORR big WITHIN 90% ON memory <= 70%", store=index)
     assert repr(zoolens.show(prepared)) == repr(zoolens.show(answer))
+    assert "toys:near fits best" in answer._repr_html_()
     nothing = zoolens.show(query("CORR big WITHIN 99.9% ON memory <= 1 MB", store=index))
     assert "Nothing fits." in repr(nothing)
     assert "[chart: What the nearest misses lack]" in repr(nothing)

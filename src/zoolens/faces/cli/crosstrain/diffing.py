@@ -27,10 +27,12 @@ def diff(a: str, b: str, classes: int, shape: str, brief: bool, as_json: bool) -
 
     Both are built, and looked at: layers, biases, dropout, strides, padding, norms, initial weights, optimizers, loss.
     """
+    from zoolens.base.present.bars import spinner
     from zoolens.training.crosstrain.training.diff.recipe_diff_words import as_data, lines
     from zoolens.training.crosstrain.training.diff.static_diff import static_diff
 
-    result = static_diff(a, b, classes=classes, input_shape=_shape(shape))
+    with spinner(f"{a} and {b}", "read definitions and defaults"):
+        result = static_diff(a, b, classes=classes, input_shape=_shape(shape))
     if as_json:
         echo_json(as_data(result))
         return

@@ -105,7 +105,11 @@ def _of_choices(context: Context, chosen: BundleContents) -> Iterator[Parameters
         return
     for q, data in (*((q, "") for q in ("", *chosen.queries)), *(("", name) for name in _dataset_names(context))):
         asked = {"q": q, "data": data}
-        known = [metric.name for metric in choose(context, ChooseQuery.model_validate(asked)).metrics]
+        try:
+            known = [metric.name for metric in choose(context, ChooseQuery.model_validate(asked)).metrics]
+        except ZoolensError:
+            # Such as a store of detectors alone, where the query has to name the task: the page says so.
+            known = []
         named = [name for name in known if name in ALIASES]
         few = len(chosen.runs) <= MOST_REDRAWN
         yield from ({**asked, "x": x, "y": y} for x in named for y in named if few and x != y)

@@ -1,5 +1,9 @@
 """Every endpoint is in a bundle, or it is said why not: a new one that is neither fails here."""
 
+from types import SimpleNamespace
+
+from zoolens.base.errors import ZoolensError
+from zoolens.faces.ui.bundle import requests
 from zoolens.faces.ui.bundle.requests import LEFT_OUT, LISTINGS, SUBJECTS, is_list, is_recorded
 from zoolens.faces.ui.resources import endpoints
 
@@ -25,3 +29,16 @@ def test_the_tables_name_endpoints_that_there_are():
             assert {*listing.search, *listing.patterns.values(), *equal} <= set(rows)
             assert set(listing.last) <= set(endpoint.answer.model_fields)
             assert {*listing.patterns, *listing.usual} <= set(endpoint.query.model_fields)
+
+
+def test_runs_that_no_query_without_a_task_can_choose_from_are_exported(monkeypatch):
+    """As in a store of detectors alone, of which the default query says that the task has to be named."""
+
+    def refuse(*_):
+        raise ZoolensError("Add TASK detection.")
+
+    monkeypatch.setattr(requests, "choose", refuse)
+    monkeypatch.setattr(requests, "known_datasets", lambda _: [])
+    chosen = SimpleNamespace(runs=["a run"], queries=[])
+    (asked,) = requests.SUBJECTS["choose"](SimpleNamespace(), chosen)
+    assert asked == {"q": "", "data": "", "x": requests.X, "y": requests.Y}

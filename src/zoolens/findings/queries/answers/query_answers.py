@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.phrases import first_few
+from zoolens.base.present.results import Result
 from zoolens.base.verdicts import Verdict, judged
 from zoolens.findings.queries.answers.explanation import Timings, explain, explain_analyze
 from zoolens.findings.queries.answers.frame import frame_of
@@ -26,7 +27,7 @@ _LISTED: Final = 3  # named in a note; the others are counted
 _PATIENT: Final = 4  # rounds before files are looked at that may not be needed: they may be large
 
 
-class Answer:
+class Answer(Result):
     """True where something was found. Everything but the rows themselves is made when it is looked at."""
 
     def __init__(self, plan: Plan, rows: Sequence[int], timings: Timings | None = None) -> None:
