@@ -19,8 +19,8 @@ from zoolens.base.verdicts import UnknownGate
 from zoolens.findings.comparisons.compare import AnswerComparison, Report, compare
 from zoolens.findings.comparisons.contents import changed_notes
 from zoolens.findings.comparisons.equivalence import Equivalence, equiv
-from zoolens.findings.comparisons.gate import ComparisonGate, parse_equivalence_gate, parse_gate
-from zoolens.findings.comparisons.wording import agreement_words, full_words
+from zoolens.findings.comparisons.gate import ComparisonGate, DivergenceGate, parse_equivalence_gate, parse_gate
+from zoolens.findings.comparisons.wording import agreement_words, full_words, next_token_words
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.findings.measure.plan import Outcome
 from zoolens.inventory.catalog.names import is_run
@@ -144,10 +144,13 @@ def _name(run: Any, asked: Model) -> str:
     return str(run.ref) if Path(asked).stem in str(run.ref) else f"{run.ref} ({asked})"
 
 
-def _evidence(condition: ComparisonGate | UnknownGate[Report], report: Report) -> str:
+def _evidence(condition: ComparisonGate | DivergenceGate | UnknownGate[Report], report: Report) -> str:
     """The figures that a condition is about, with their intervals."""
     if isinstance(condition, UnknownGate):
         return ""
+    if isinstance(condition, DivergenceGate):
+        found = [change.next_tokens for change in report.vectors if change.next_tokens is not None]
+        return "; ".join(map(next_token_words, found))
     if condition.metric == "disagreement":
         of_classes = [_different(report.answers)] if report.answers is not None else []
         of_vectors = [f"{change.output}: {agreement_words(change)}" for change in report.vectors]

@@ -37,6 +37,7 @@ from zoolens.inventory.datasets.kinds import BUILT_IN
 from zoolens.inventory.datasets.mask_folder import open_mask_folder
 from zoolens.inventory.datasets.npz import open_npz
 from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.datasets.passages import open_passages
 from zoolens.inventory.datasets.rawfiles import open_raw
 from zoolens.inventory.datasets.saved import open_saved
 from zoolens.inventory.datasets.sound.soundfolder import open_sounds
@@ -201,6 +202,11 @@ def tagged(folder: Path, tag: str = "B-X") -> Dataset:
     return open_tagged(str(folder / "words.conll"))
 
 
+def passages(folder: Path) -> Dataset:
+    (folder / "book.txt").write_text("".join(f"This is line {number:02}.\n" for number in range(len(LABELS))))
+    return open_passages(str(folder / "book.txt"), size="20")
+
+
 def squad(folder: Path, answer: str = "1") -> Dataset:
     asked = [
         {"id": str(number), "question": "?", "answers": [{"text": answer if number == 1 else str(number)}]}
@@ -289,6 +295,7 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "voc": voc,
     "tagged": tagged,
     "squad": squad,
+    "passages": passages,
     "beir": beir,
     "yolo": yolo,
     "saved": saved,

@@ -14,7 +14,13 @@ from zoolens.base.verdicts import enforce
 from zoolens.faces.cli.completed_names import complete_runs
 from zoolens.faces.cli.options import json_option, wide_option
 from zoolens.faces.cli.stores import store_option
-from zoolens.findings.comparisons.wording import agreement_words, metric_words, silence_words, uncompared_words
+from zoolens.findings.comparisons.wording import (
+    agreement_words,
+    metric_words,
+    next_token_words,
+    silence_words,
+    uncompared_words,
+)
 
 if TYPE_CHECKING:
     from zoolens.findings.comparisons.compare import AnswerComparison, Report
@@ -154,6 +160,8 @@ def _print_vectors(console: Any, change: VectorChange) -> None:
         facts.append(f"relative distance {change.median_distance:.2g} (median), {change.max_distance:.2g} (largest)")
     if change.cosine is not None:
         facts.append(f"cosine {change.cosine:.6g}")
+    if change.next_tokens is not None:
+        facts.append(next_token_words(change.next_tokens))
     if change.score_a is not None and change.score_b is not None and change.difference is not None:
         low, high = change.difference
         facts.append(f"score {change.score_a:.4f} and {change.score_b:.4f}, B − A in \\[{low:+.4f}, {high:+.4f}]")

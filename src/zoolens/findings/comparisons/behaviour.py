@@ -20,7 +20,15 @@ from zoolens.base.statistics.intervals import Interval, paired_difference
 from zoolens.findings.comparisons.compatibility import Compatibility
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.measure.predictions import renumbered
-from zoolens.inventory.tasks.task import TOLERANCE, Answers, Floats, PairFigures, known_truths, task_named
+from zoolens.inventory.tasks.task import (
+    TOLERANCE,
+    Answers,
+    Floats,
+    NextTokenFigures,
+    PairFigures,
+    known_truths,
+    task_named,
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,7 @@ class Behaviour:
     accuracy: Accuracy | None = None
     relative_l2: float | None = None  # mean of |a − b| / |a|
     cosine: float | None = None  # mean; embeddings only
+    next_tokens: NextTokenFigures | None = None  # of language models
     graded: bool = False  # an agreement may lie between 0 and 1, so that `agreeing` is no count
     full: int = 0  # inputs with an agreement of 1
     silent: int = 0  # inputs to which neither answers anything, which counts as full agreement
@@ -217,6 +226,7 @@ def behaviour_of(pair: PairedAnswers) -> Behaviour:
         accuracy=pair.accuracy,
         relative_l2=figures.relative_l2,
         cosine=figures.cosine if task_named(pair.a.task).directional else None,
+        next_tokens=figures.next_tokens,
         graded=pair.graded,
         full=pair.full,
         silent=pair.silent,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from zoolens.base.present.figures import percent_down, stack_label
 from zoolens.findings.comparisons.behaviour import Accuracy, Behaviour
 from zoolens.findings.comparisons.equivalence import Bounds, Equivalence, ModelBounds, OnData
-from zoolens.findings.comparisons.wording import silence_words
+from zoolens.findings.comparisons.wording import next_token_words, silence_words
 
 NOT_KNOWN = "not known"
 
@@ -77,6 +77,8 @@ def _facts(output: Behaviour) -> Iterator[str]:
     yield from _distance(output)
     if output.cosine is not None:
         yield f"mean cosine {output.cosine:.5f}"
+    if output.next_tokens is not None:
+        yield next_token_words(output.next_tokens)
 
 
 def _distance(output: Behaviour) -> Iterator[str]:

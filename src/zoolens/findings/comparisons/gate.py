@@ -10,6 +10,8 @@ Of `equiv`: METRIC OP NUMBER%, where METRIC is `agreement` (measured), `guarante
 (share of bit-equal outputs) or `accuracy_drop` (points that B is less accurate than A). Over several datasets the worst
 decides.
 
+Of `compare` too: "kl > 0.02" is about two language models, in nats a token.
+
 Of both: "unknown", which refuses a verdict that is not known.
 
 A gate neither passes nor fails on what is not known: it raises `NotKnown`, which has an exit code of its own.
@@ -50,6 +52,7 @@ _PATTERN: Final = re.compile(
     r"\s*(?P<metric>\w+)(?:\[(?P<scope>[^\]]*)\])?\s*(?:\s(?P<way>drop|rise|change)\s*)?"
     r"(?P<op>>=|<=|>|<)\s*(?P<number>-?\d+(?:\.\d+)?)\s*%\s*"
 )
+_DIVERGENCE: Final = re.compile(r"\s*kl\s*(?P<op>>=|<=|>|<)\s*(?P<number>\d+(?:\.\d+)?)\s*")
 _DISAGREEMENT: Final = "disagreement"
 _SUBJECT: Final = "the answers"
 _SHOWN: Final = 5  # names in one sentence
@@ -186,6 +189,23 @@ class ComparisonGate(Gate["Report"]):
         return not parse_scope(figure.scope).raw if self.scope is None else figure.scope == self.scope
 
 
+class DivergenceGate(Gate["Report"]):
+    """How far the next tokens of B are from those of A. `limit` is in nats a token."""
+
+    def worst(self, report: Report) -> tuple[str, float]:
+        found = [change.next_tokens for change in report.vectors if change.next_tokens is not None]
+        if not found:
+            raise NotKnown(
+                "kl is about two language models with the same tokens, and these runs have no such output in common.",
+                hint="`zoolens runs show` tells the task of each output.",
+            )
+        return "", max(figures.divergence for figures in found)
+
+    def verdict(self, report: Report) -> tuple[bool, str]:
+        value = self.worst(report)[1]
+        return _OPERATORS[self.op](value, self.limit), f"{self.text}: kl of the kept tokens is {value:.4g} nats a token"
+
+
 def _one_sided(figures: Sequence[FigurePair | Observation], known_of: str, unknown_of: str) -> NotKnown:
     names = [_named(figure) for figure in figures]
     verb = "is" if len(names) == 1 else "are"
@@ -200,16 +220,19 @@ def _named(figure: FigurePair | Observation) -> str:
     return f"{figure.metric}[{figure.scope}]" if figure.scope else figure.metric
 
 
-def parse_gate(text: str) -> ComparisonGate | UnknownGate[Report]:
+def parse_gate(text: str) -> ComparisonGate | DivergenceGate | UnknownGate[Report]:
     """A condition of `compare`."""
     if text.strip() == UNKNOWN:
         return UnknownGate(verdict_of_report, _SUBJECT)
+    if divergence := _DIVERGENCE.fullmatch(text):
+        return DivergenceGate(text.strip(), "kl", divergence["op"], float(divergence["number"]))
     match = _PATTERN.fullmatch(text)
     number = float(match["number"]) / 100 if match else 0.0
     if match is None or number < 0 or (match["way"] is None and match["metric"] != _DISAGREEMENT):
         raise ZoolensError(
             f"{text!r} is not a condition.",
-            hint="Write it like 'top1 drop > 1%', 'latency_p50[batch=1] rise > 10%' or 'disagreement > 2%'.",
+            hint="Write it like 'top1 drop > 1%', 'latency_p50[batch=1] rise > 10%' or 'disagreement > 2%', "
+            "of language models 'kl > 0.02'.",
         )
     return ComparisonGate(text.strip(), match["metric"], match["op"], number, match["scope"], match["way"])
 

@@ -13,7 +13,7 @@ from zoolens.base.statistics.resampling import resampled_difference
 from zoolens.findings.comparisons.behaviour import PairedAnswers, pair_answers
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.measure.task_metrics import NOT_COVERED, judgement_of
-from zoolens.inventory.tasks.task import Answers, task_named
+from zoolens.inventory.tasks.task import Answers, NextTokenFigures, task_named
 
 MOST_CONTESTED: Final = 20  # inputs whose two answers are told
 
@@ -61,6 +61,7 @@ class VectorChange:
     full: int = 0  # inputs on which the two agree fully
     silent: int = 0  # inputs to which neither answers anything, which counts as full agreement
     metric: MetricChange | None = None  # where truths judge the task
+    next_tokens: NextTokenFigures | None = None  # of language models
     contested: tuple[ContestedInput, ...] = ()  # of a graded agreement, the lowest first
 
     @property
@@ -91,6 +92,7 @@ def compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
             full=pair.full,
             silent=pair.silent,
             metric=None if place else _metric_change(a, b),
+            next_tokens=figures.next_tokens,
             contested=tuple(_contested(a, b, place, pair)) if task_named(ours.task).graded else (),
         )
 

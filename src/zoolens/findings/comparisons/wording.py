@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from zoolens.base.statistics.intervals import Interval
+from zoolens.inventory.tasks.task import NextTokenFigures
 
 _LEAST_P: Final = 1e-15
 
@@ -54,6 +55,17 @@ def full_words(full: int, n: int, graded: bool) -> str:
 def silence_words(silent: int, n: int) -> str:
     """Says on how many inputs two models agree because neither answers anything; empty where there are none."""
     return f"neither answers anything on {100 * silent / n:.1f} % of the inputs" if silent else ""
+
+
+def next_token_words(found: NextTokenFigures) -> str:
+    """How two language models differ. What is known of the tokens that are not kept is their sum alone."""
+    low, high = found.agreement
+    kept = f"the {found.kept} likeliest tokens" if found.kept > 1 else "the likeliest token"
+    return (
+        f"same likeliest token at {100 * found.same_best:.2f} % of the positions, KL divergence of B from A "
+        f"{found.divergence:.3g} nats a token (over {kept} and the others as one, so at least that over all tokens), "
+        f"1 − total variation over all tokens between {100 * low:.2f} and {100 * high:.2f} %"
+    )
 
 
 class MetricPair(Protocol):

@@ -19,6 +19,7 @@ BUILT_IN: Final = {
     "raw": "zoolens.inventory.datasets.rawfiles:open_raw",
     "parquet": "zoolens.inventory.datasets.arrow_columns:open_parquet",
     "text": "zoolens.inventory.datasets.texts:open_texts",
+    "passages": "zoolens.inventory.datasets.passages:open_passages",
     "coco": "zoolens.inventory.datasets.coco:open_coco",
     "masks": "zoolens.inventory.datasets.mask_folder:open_mask_folder",
     "voc": "zoolens.inventory.datasets.voc:open_voc",

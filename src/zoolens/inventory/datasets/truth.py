@@ -14,6 +14,8 @@ A truth has a kind, and arrays by name. The kinds and their arrays:
 - `tags`: `tags` (words, str: one tag such as B-PER or O for each word of the sample).
 - `spans`: `texts` (answers, str: every answer that counts as right; none means that there is no answer).
 - `text`: `text` (one str).
+- `continuation`: `whole` (one bool: true; the sample is a text, of which each part should be foreseen from what stands
+  before it).
 - `activity`: `intervals` (n × 2, float64: begin and end in seconds), `timed` (one bool; false: where there is an
   interval, the sound is active at some moment, and nobody said when).
 """
@@ -38,6 +40,7 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "tags": {"tags": "U"},
     "spans": {"texts": "U"},
     "text": {"text": "U"},
+    "continuation": {"whole": "b"},
     "activity": {"intervals": "f", "timed": "b"},
 }
 # What each kind of truth is called in a sentence.
@@ -51,6 +54,7 @@ WORDS: Final[Mapping[str, str]] = {
     "tags": "tags of words",
     "spans": "answers in words",
     "text": "texts",
+    "continuation": "texts to foresee",
     "activity": "intervals of activity",
 }
 UNJUDGED: Final = {"uint8": 255, "uint16": 65535}  # in a mask: pixels that count neither for nor against a model

@@ -70,6 +70,7 @@ TASKS = (
     "token-classification",
     "question-answering",
     "text-recognition",
+    "language-model",
     "other",
 )
 

@@ -1,4 +1,5 @@
-"""The steps of a manifest that turn numbers of tokens into tags of words or an answer, and symbols into a text."""
+"""The steps of a manifest that turn numbers of tokens into tags of words or an answer, symbols into a text, and scores
+of tokens into what is kept of a language model."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from zoolens.inventory.manifests.part import MAX_EXTENT, Part
 TAGGING: Final = "token-classification"
 ANSWERING: Final = "question-answering"
 RECOGNISING: Final = "text-recognition"
+PREDICTING: Final = "language-model"
 _MOST_TAGS: Final = 1000
 
 
@@ -87,8 +89,21 @@ class CtcDecode(Part):
         return self
 
 
-TextStep = Viterbi | Subwords | AnswerSpan | CtcDecode
-_OWNERS: Final = {"viterbi": TAGGING, "subwords": TAGGING, "span": ANSWERING, "ctc": RECOGNISING}
+class NextTokens(Part):
+    """How much is kept of each distribution over the next token."""
+
+    op: Literal["next_tokens"]
+    top: int = Field(default=20, ge=1, le=1000, description="How many of the most likely tokens are kept.")
+
+
+TextStep = Viterbi | Subwords | AnswerSpan | CtcDecode | NextTokens
+_OWNERS: Final = {
+    "viterbi": TAGGING,
+    "subwords": TAGGING,
+    "span": ANSWERING,
+    "ctc": RECOGNISING,
+    "next_tokens": PREDICTING,
+}
 
 
 def check_text_steps(task: str, steps: Sequence[object]) -> None:

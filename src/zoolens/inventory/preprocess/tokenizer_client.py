@@ -64,6 +64,8 @@ class TokenPlaces:
     words: Integers
     texts: Integers
     padding_side: str = "right"
+    ids: Integers | None = None
+    cut: bool = False  # the text had more tokens than the model takes
 
     def columns(self, width: int) -> slice:
         """Where the tokens lie in a row of a model's answer."""
@@ -191,8 +193,9 @@ class OpenTokenizer:
         ends = np.cumsum(sent.counts)[:-1]
         begins, stops, words, parts = (np.split(row, ends) for row in rows)
         side = self._declared.padding_side
-        pieces = zip(texts, begins, stops, words, parts, strict=True)
-        return tuple(TokenPlaces(text, begin, end, word, part, side) for text, begin, end, word, part in pieces)
+        ids, cut = np.split(sent.ids, ends), sent.cut.astype(bool).tolist()
+        pieces = zip(texts, begins, stops, words, parts, [side] * len(texts), ids, cut, strict=True)
+        return tuple(TokenPlaces(*piece) for piece in pieces)
 
     def _filled(self, sent: _Sent) -> Tokens:
         shape = len(sent.counts), self._declared.max_length

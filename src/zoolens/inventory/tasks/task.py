@@ -66,6 +66,17 @@ class Answers:
 
 
 @dataclass(frozen=True)
+class NextTokenFigures:
+    """How two models differ in what follows at each position of the texts. Of each distribution `kept` tokens are known
+    one by one and all others as one."""
+
+    divergence: float  # mean Kullback–Leibler divergence of B from A in nats a token: at most that of all tokens
+    same_best: float  # share of positions at which both find the same token most likely
+    agreement: Interval  # surely holds the mean agreement over all tokens
+    kept: int
+
+
+@dataclass(frozen=True)
 class PairFigures:
     """What a task can say of a pair beside its agreement; what does not apply is None or NaN. `l2`: the mean distance
     of the answers, an interval that surely holds it where it is not known exactly."""
@@ -76,6 +87,7 @@ class PairFigures:
     max_relative_l2: float | None = None
     top5_overlap: float | None = None
     cosine: float | None = None  # mean
+    next_tokens: NextTokenFigures | None = None
 
 
 class Task(ABC):
@@ -252,6 +264,7 @@ BUILT_IN: Final = {
     "token-classification": "zoolens.inventory.tasks.token_classification:TokenClassification",
     "question-answering": "zoolens.inventory.tasks.question_answering:QuestionAnswering",
     "text-recognition": "zoolens.inventory.tasks.text_recognition:TextRecognition",
+    "language-model": "zoolens.inventory.tasks.language_model:LanguageModel",
     "other": "zoolens.inventory.tasks.vectors:Vectors",
     "segmentation": "zoolens.inventory.tasks.segmentation:Segmentation",
     "voice-activity": "zoolens.inventory.tasks.voice_activity:VoiceActivity",

@@ -1,0 +1,198 @@
+"""What is kept of distributions over the next token, how two models agree on them, and what is judged."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zoolens.base.errors import DatasetError, ModelError, ZoolensError
+from zoolens.inventory.datasets.text_dataset import TextPair
+from zoolens.inventory.datasets.truth import Truth
+from zoolens.inventory.manifests.schema import Input, Output
+from zoolens.inventory.manifests.tokenizer import Tokenizer
+from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
+from zoolens.inventory.runtimes.runtime import TensorSpec
+from zoolens.inventory.tasks.language_model import ROLE, Foreseen, LanguageModel
+from zoolens.inventory.tasks.output_setup import OutputSetup
+from zoolens.inventory.tasks.scoring.next_tokens import compare_tokens, kept_tokens
+from zoolens.inventory.tasks.task import Answers
+from zoolens.testing.task_contract import N, TaskContract
+
+VOCABULARY = 30
+
+
+def log_softmax(scores):
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def foreseen(seed, place, top=5):
+    """A text of `place` tokens; which ones follow does not depend on the seed."""
+    following = np.random.default_rng(place).integers(0, VOCABULARY, place)
+    scores = np.random.default_rng((seed, place)).normal(size=(place, VOCABULARY)).astype(np.float32) * 3
+    return Foreseen(following, kept_tokens(scores, following, top), 3 * place)
+
+
+class TestLanguageModel(TaskContract):
+    task_class = LanguageModel
+
+    def values(self, seed):
+        return [foreseen(seed, place) for place in range(N)]
+
+    def truths(self):
+        return [None if place == 3 else Truth("continuation", {"whole": np.array([True])}) for place in range(N)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 1 << 30), top=st.integers(1, 12), scale=st.sampled_from([0.1, 1.0, 10.0]))
+def test_what_is_told_of_a_pair_bounds_what_all_tokens_would_tell(seed, top, scale):
+    random = np.random.default_rng(seed)
+    scores = random.normal(size=(2, 7, VOCABULARY)) * scale
+    scores[1] = scores[0] + random.normal(size=(7, VOCABULARY)) * random.choice([0.01, 1.0])
+    following = random.integers(0, VOCABULARY, 7)
+    pairs = compare_tokens(*(kept_tokens(each, following, top) for each in scores))
+    p, q = (np.exp(log_softmax(each)) for each in scores)
+    true = np.minimum(p, q).sum(axis=1)
+    divergence = (p * np.log(p / q)).sum(axis=1)
+    assert (pairs.least <= true + 1e-5).all()
+    assert (pairs.agreement >= true - 1e-5).all()
+    assert (pairs.divergence <= divergence + 1e-4).all()
+    np.testing.assert_array_equal(pairs.same_best, p.argmax(axis=1) == q.argmax(axis=1))
+
+
+def test_nothing_is_left_open_where_all_tokens_are_kept():
+    scores = np.random.default_rng(0).normal(size=(2, 9, VOCABULARY)) * 2
+    following = np.arange(9)
+    pairs = compare_tokens(*(kept_tokens(each, following, VOCABULARY) for each in scores))
+    p, q = (np.exp(log_softmax(each)) for each in scores)
+    for found in (pairs.least, pairs.agreement):
+        np.testing.assert_allclose(found, np.minimum(p, q).sum(axis=1), atol=2e-6)
+    np.testing.assert_allclose(pairs.divergence, (p * np.log(p / q)).sum(axis=1), atol=2e-5)
+
+
+def test_of_tokens_that_are_as_likely_the_lowest_numbers_are_kept():
+    scores = np.zeros((1, 9))
+    scores[0, 7] = 1.0
+    kept = kept_tokens(scores, np.array([3]), 3)
+    assert kept.ids.tolist() == [[7, 0, 1]]
+    assert kept.true[0] == pytest.approx(log_softmax(scores)[0, 3])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_numbers_that_are_no_scores_are_refused(bad):
+    scores = np.zeros((2, 4))
+    scores[1, 2] = bad
+    with pytest.raises(ModelError, match="NaN or infinity"):
+        kept_tokens(scores, np.array([0, 1]), 2)
+
+
+def test_a_token_that_the_model_does_not_score_is_refused():
+    with pytest.raises(ModelError, match="the token 9, but the model scores 4 tokens"):
+        kept_tokens(np.zeros((1, 4)), np.array([9]), 2)
+
+
+TEXT = "añb c"
+
+
+def places(ids, ends, special=0, *, text=TEXT, cut=False, side="right"):
+    """Each token begins where the one before ends; so many at the start are special."""
+    count = len(ids)
+    texts = np.array([-1] * special + [0] * (count - special))
+    begins = np.array([0, *ends[:-1]])
+    return TokenPlaces(text, begins, np.array(ends), texts, texts, side, np.array(ids), cut)
+
+
+def read(scores, memo, **step):
+    tokenizer = Tokenizer(max_length=8, vocabulary=VOCABULARY)
+    declared = Input(modality="text", shape=[None, None], dtype="int64", tokenizer=tokenizer)
+    output = Output(task="language-model", postprocess=[{"op": "next_tokens", **step}])
+    tensors = {ROLE: TensorSpec("logits", (None, None, None), "float32")}
+    (found,) = LanguageModel().reader(OutputSetup(output, (declared,), tensors))({ROLE: scores}, [memo])
+    return found
+
+
+def scored(positions):
+    return np.random.default_rng(1).normal(size=(1, positions, VOCABULARY)).astype(np.float32)
+
+
+def test_each_position_foresees_the_next_token_and_the_first_token_is_foreseen_by_none():
+    scores = scored(3)
+    found = read(scores, places([5, 6, 7], [1, 3, 5]), top=4)
+    assert found.following.tolist() == [6, 7]
+    np.testing.assert_allclose(found.kept.true, log_softmax(scores[0].astype(float))[[0, 1], [6, 7]], rtol=1e-6)
+    assert found.kept.ids.shape == (2, 4)
+    assert found.bytes == len("ñb c".encode())
+
+
+def test_behind_a_token_for_the_beginning_the_whole_text_is_foreseen():
+    found = read(scored(3), places([1, 6, 7], [0, 2, 5], special=1))
+    assert (found.following.tolist(), found.bytes) == ([6, 7], len(TEXT.encode()))
+
+
+def test_of_a_text_that_was_cut_only_what_was_seen_counts():
+    found = read(scored(3), places([5, 6, 7], [1, 2, 3], cut=True))
+    assert found.bytes == len("ñb".encode())
+
+
+def test_padding_is_not_foreseen():
+    scores = scored(5)
+    right = read(scores, places([5, 6], [2, 5]))
+    left = read(scores[:, ::-1], places([5, 6], [2, 5], side="left"))
+    assert right.following.tolist() == left.following.tolist() == [6]
+    assert right.kept.true[0] == pytest.approx(log_softmax(scores[0, 0].astype(float))[6], rel=1e-6)
+    assert left.kept.true[0] == pytest.approx(log_softmax(scores[0, 1].astype(float))[6], rel=1e-6)
+
+
+def test_a_text_of_one_token_has_nothing_to_foresee():
+    found = read(scored(1), places([5], [5]))
+    assert (len(found.following), found.bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("scores", "memo", "error", "says"),
+    [
+        (scored(1)[0], places([5, 6], [1, 5]), ModelError, "not a score for each token"),
+        (scored(1), places([5, 6], [1, 5]), ModelError, "1 positions for a text of 2 tokens"),
+        (scored(2), places([5, 6], [1, 5], text=TextPair("a", "b")), DatasetError, "goes on with one text"),
+    ],
+)
+def test_what_is_no_language_model_is_refused(scores, memo, error, says):
+    with pytest.raises(error, match=says):
+        read(scores, memo)
+
+
+def answers(texts):
+    task = LanguageModel()
+    return Answers("out", task.name, task.keep(texts, None))
+
+
+def test_figures_are_those_of_all_tokens_and_bytes_together():
+    texts = [foreseen(1, place) for place in (2, 5, 1)]
+    judgement = LanguageModel().judgement(answers(texts))
+    nats = -sum(float(each.kept.true.sum()) for each in texts)
+    right = sum(int((each.kept.ids[:, 0] == each.following).sum()) for each in texts)
+    bits, perplexity, accuracy = judgement.aggregate(np.ones((1, 3), np.int64))[0]
+    assert bits == pytest.approx(nats / math.log(2) / 24, rel=1e-6)
+    assert perplexity == pytest.approx(math.exp(nats / 8), rel=1e-6)
+    assert accuracy == right / 8
+    assert judgement.notes == ("8 tokens of 24 bytes",)
+
+
+def test_different_tokens_cannot_be_compared():
+    a, b = answers([foreseen(1, 4)]), answers([foreseen(1, 5)])
+    with pytest.raises(ZoolensError, match="different tokens"):
+        LanguageModel().agreement(a, b)
+
+
+def test_a_pair_is_told_with_what_is_not_known():
+    a, b = answers([foreseen(1, 4), foreseen(1, 9)]), answers([foreseen(2, 4), foreseen(2, 9)])
+    task = LanguageModel()
+    found = task.figures(a, b).next_tokens
+    low, high = found.agreement
+    assert high == pytest.approx(task.agreement(a, b).mean())
+    assert 0 <= low < high < 1
+    assert (found.kept, found.divergence > 0) == (5, True)
+    same = task.figures(a, a).next_tokens
+    assert (same.divergence, same.same_best, same.agreement.high) == (0, 1, 1)
