@@ -46,7 +46,8 @@ _RESOURCE_KINDS: Final = ("latency_", "roundtrip_", "device_", "energy_", "memor
 _MORE_IS_BETTER: Final = frozenset({"throughput", "roundtrip_throughput", "clean_share"})
 # Figures of answers of which less is better: errors and distances.
 _ERRORS: Final = frozenset({
-    "ece", "brier", "nll", ACCURACY_DROP, ACCURACY_DROP_UPPER, L2, "mae", "rmse", "wer", "cer", "bits_per_byte", "perplexity", "false_alarms",
+    "ece", "brier", "nll", ACCURACY_DROP, ACCURACY_DROP_UPPER, L2, "mae", "rmse", "wer", "cer", "false_alarms",
+    "bits_per_byte", "perplexity",
 })  # fmt: skip
 
 _OTHER_SCOPES: Final = ("process", "total")  # what is meant by peak_memory and by cold_start without more
