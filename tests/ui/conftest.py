@@ -127,8 +127,8 @@ def visitor(chromium, explorer):
 
 @pytest.fixture(params=[pytest.param("every way", marks=pytest.mark.slow)])
 def look_everywhere(chromium, explorer):
-    """Open a view: nothing is wider than the window, and axe finds nothing serious, in every way and at every element.
-    This takes seconds: the usual suite looks at a view of each kind instead (test_every_view.py)."""
+    """Open a view: nothing is wider than the window, and axe finds no more than matters of taste, in every way and at
+    every element. This takes seconds: the usual suite looks at a view of each kind instead (test_every_view.py)."""
 
     def look(view, expect=None, url=None):
         look_at(chromium, url or explorer, view, expect, thoroughly=True)

@@ -51,6 +51,8 @@ VIEWS = {
     "#/compare?a={a}&b={b}&shown=all&unfold=figures.classes.environment.notes&compare={compare}&diverge={diverge}": (
         "Environment difference"
     ),
+    "#/compare?a={a}&b={b}&part=confusion": "Confusion",
+    "#/compare?a={a}&b={b}&part=calibration": "Calibration",
     "#/networks?a={model}&b={model}": "Swap A and B",
     "#/diverge": "{one}",
     "#/diverge/{diverge}": "Layer by layer",

@@ -235,7 +235,7 @@ def test_opened_from_a_disk_it_shows_what_was_chosen_and_nothing_else(opened, so
     window.visit(f"#/run/{other.id}", expect="This is not in this bundle")
     window.visit("#/live", expect="This page is not in this bundle.")
     page = window.visit(f"#/model/{first.ref}", expect="Click a block to unfold it")
-    expect(page.get_by_role("region", name="The network of")).to_contain_text("%")
+    expect(page.get_by_role("group", name="The network of")).to_contain_text("%")
 
 
 def test_a_plain_web_server_is_enough(opened, served):
@@ -403,7 +403,7 @@ def test_where_two_stacks_part_with_the_inputs_that_flip(opened, found):
     page.get_by_role("link", name="Result of Diverge for Anna").click()
     expect(page.locator(".verdict")).to_have_text(PLAIN.all)
     expect(page.locator(".vega-embed svg").first).to_be_visible()
-    flips = page.get_by_role("region", name="Inputs that are answered differently").last
+    flips = page.get_by_role("group", name="Inputs that are answered differently").last
     expect(flips.locator("tbody tr")).to_have_count(len(PLAIN.each))
     pictures = flips.locator("img")
     expect(pictures).to_have_count(len(PLAIN.each))
@@ -440,7 +440,7 @@ def test_traces_can_be_looked_at_and_compared(opened, found):
     page = window.visit(f"#/traces/{first.id}?tab=layers&order=call", expect="as computed")
     assert [row.split()[0] for row in page.locator("tbody tr").all_inner_texts()][1] == "relu"
     page = window.visit(f"#/traces/{first.id}?tab=compare&with={second.id}", expect="All differences")
-    expect(page.get_by_role("region", name="All differences").locator("tbody tr").first).to_contain_text("60")
+    expect(page.get_by_role("group", name="All differences").locator("tbody tr").first).to_contain_text("60")
 
 
 def test_no_other_study_is_in_it(found):

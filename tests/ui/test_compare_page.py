@@ -42,12 +42,12 @@ def test_the_figures_are_those_of_the_command(visitor, two_models):
     answers = report.answers
     folded = "figures.environment.notes"
     page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}&shown=all&unfold={folded}", expect="What")
-    expect(page.get_by_role("region", name="Figures of both runs")).to_be_visible()
+    expect(page.get_by_role("group", name="Figures of both runs")).to_be_visible()
     words = visitor.text()
     assert verdict(report) in words
     assert f"{percent(answers.agreement)}\nsame answer" in words
     assert f"{answers.only_a:,}\nonly A correct" in words
-    figures = page.get_by_role("region", name="Figures of both runs").locator("tbody tr")
+    figures = page.get_by_role("group", name="Figures of both runs").locator("tbody tr")
     for metric in ("top1", "latency_p50", "file_size"):
         pair = next(each for each in report.figures if each.metric == metric)
         line = figures.filter(has_text=metric_title(metric)).first.inner_text()
@@ -86,22 +86,22 @@ def test_one_screen_says_it_and_the_rest_is_folded(visitor, two_models):
         "Both give the same"
     )
     assert page.evaluate("document.documentElement.scrollHeight") < 1_300  # it was 5,562 when everything was listed
-    expect(page.get_by_role("region", name="Figures of both runs")).to_have_count(0)
+    expect(page.get_by_role("group", name="Figures of both runs")).to_have_count(0)
     page.get_by_role("button", name="Figures", exact=True).press("Enter")
-    expect(page.get_by_role("region", name="Figures of both runs")).to_be_visible()
+    expect(page.get_by_role("group", name="Figures of both runs")).to_be_visible()
     page.wait_for_url("**unfold=figures*")
 
 
 def test_confusion_and_calibration_of_both_lead_to_inputs(visitor, two_models):
     report, _ = two_models
     page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}&part=confusion", expect="Pick a cell")
-    pairs = page.get_by_role("region", name="Pairs of classes that are confused most")
+    pairs = page.get_by_role("group", name="Pairs of classes that are confused most")
     expect(pairs).to_have_count(2)
     pairs.first.get_by_role("button").first.click()
     expect(page.get_by_role("tab", name="Input by input")).to_have_attribute("aria-selected", "true")
     page.wait_for_url("**shown=all&label=*")
     page.get_by_role("tab", name="Calibration").click()
-    bins = page.get_by_role("region", name="Confidence and accuracy")
+    bins = page.get_by_role("group", name="Confidence and accuracy")
     expect(bins).to_have_count(2)
     bins.last.locator("tbody tr").last.get_by_role("button").click()
     page.wait_for_url(f"**#/run/{report.b.id}?tab=inputs&other={report.a.id}*")

@@ -54,7 +54,7 @@ def test_machines_and_jobs(reader):
     expect(row).to_contain_text("Lost")
     page.get_by_role("tab", name="What runs where").click()
     page.get_by_role("link", name="zoo:0123456789abcdef").click()
-    expect(page.get_by_role("region", name="Log")).to_contain_text("half")
+    expect(page.get_by_role("group", name="Log")).to_contain_text("half")
     expect(page.get_by_text("zoolens fleet cancel 0123456789ab")).to_be_visible()
 
 

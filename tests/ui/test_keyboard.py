@@ -258,7 +258,7 @@ def test_findings_of_an_audit_are_narrowed(whole_keys, whole):
 @pytest.mark.slow
 def test_spans_of_a_trace_are_gone_through(whole_keys, whole):
     page = whole_keys.open("#/traces", "2 traces.").page
-    whole_keys.to(page.get_by_role("region", name="Traces").get_by_role("link").first)
+    whole_keys.to(page.get_by_role("group", name="Traces").get_by_role("link").first)
     whole_keys.press("Enter")
     whole_keys.to(page.get_by_role("button", name="Go through the spans"))
     whole_keys.press("Enter")
@@ -279,7 +279,7 @@ def test_spans_of_a_trace_are_gone_through(whole_keys, whole):
 @pytest.mark.slow
 def test_a_trial_of_a_study_is_picked_and_left(whole_keys, whole):
     page = whole_keys.open(f"#/studies/{whole[1]['study']}?tab=trials", "Hyperparameters").page
-    trial = page.get_by_role("region", name="Trials").get_by_role("button", name=re.compile("^t")).first
+    trial = page.get_by_role("group", name="Trials").get_by_role("button", name=re.compile("^t")).first
     whole_keys.to(trial)
     whole_keys.press("Enter")
     picked = page.get_by_label("The trial that was picked")
@@ -293,7 +293,7 @@ def test_a_trial_of_a_study_is_picked_and_left(whole_keys, whole):
 @pytest.mark.slow
 def test_a_session_of_a_service_is_opened(whole_keys):
     page = whole_keys.open("#/services", PLAIN.one).page
-    whole_keys.to(page.get_by_role("region", name="Sessions of services").get_by_role("link").first)
+    whole_keys.to(page.get_by_role("group", name="Sessions of services").get_by_role("link").first)
     whole_keys.press("Enter")
     expect(page.get_by_role("heading", name="Events")).to_be_visible()
 

@@ -40,7 +40,7 @@ def test_the_network_and_its_cost_are_drawn(visitor, explored_home):
     spent, layout = zoolens.cost(graph), network_layout(graph)
     assert f"{count(spent.macs)} multiply-accumulates" in visitor.text()
     expect(page.locator(".chart")).to_contain_text("Cost by layer of demo:lenet-torch")
-    boxes = page.get_by_role("region", name="The network of lenet-torch").locator(".box.layer")
+    boxes = page.get_by_role("group", name="The network of lenet-torch").locator(".box.layer")
     expect(boxes).to_have_count(len(graph))
     for place, part in enumerate(layout.parts):
         words = boxes.nth(place).inner_text()

@@ -60,43 +60,43 @@ def test_blocks_unfold_and_the_address_keeps_it(window, workshop):
         layout = network_layout(zoolens.graph_of(BLOCKS))
     place, part = next((place, part) for place, part in enumerate(layout.parts) if not part.single)
     page = window.visit(f"#/model/{BLOCKS}", expect="counted from the network")
-    region = page.get_by_role("region", name="The network of resnet-tiny")
-    folded = region.get_by_role("button", name=re.compile(rf"^{part.title} "), expanded=False).first
-    layers = region.locator(".box.layer")
+    network = page.get_by_role("group", name="The network of resnet-tiny")
+    folded = network.get_by_role("button", name=re.compile(rf"^{part.title} "), expanded=False).first
+    layers = network.locator(".box.layer")
     singles = sum(part.single for part in layout.parts)
     expect(layers).to_have_count(singles)
     folded.focus()
     page.keyboard.press("Enter")
     expect(layers).to_have_count(singles + part.blocks[0].count)
     for layer in part.blocks[0].layers:
-        expect(region).to_contain_text(layer.words)
+        expect(network).to_contain_text(layer.words)
     page.wait_for_url(f"**open=p{place}")
     page.get_by_role("button", name="Unfold all").click()
     expect(layers).to_have_count(layout.layers)
     page.get_by_role("button", name="Fold all", exact=True).click()
     expect(layers).to_have_count(singles)
-    stage = region.get_by_role("button", name=re.compile(r"^stage 1"))
+    stage = network.get_by_role("button", name=re.compile(r"^stage 1"))
     stage.click()
     expect(stage).to_have_attribute("aria-expanded", "false")
 
 
 def test_the_picture_is_zoomed_with_buttons_keys_and_the_wheel(window):
     page = window.visit(f"#/model/{BLOCKS}?zoom=100", expect="counted from the network")
-    region = page.get_by_role("region", name="The network of resnet-tiny")
+    network = page.get_by_role("group", name="The network of resnet-tiny")
     zoom = page.get_by_role("group", name="How the picture is shown").locator("[aria-live]")
     page.get_by_role("button", name="Larger").click()
     expect(zoom).to_have_text("125 %")
-    region.focus()
+    network.focus()
     page.keyboard.press("-")
     expect(zoom).to_have_text("100 %")
-    region.hover()
+    network.hover()
     page.keyboard.down("Control")
     page.mouse.wheel(0, -150)
     page.keyboard.up("Control")
     expect(zoom).to_have_text("165 %")
     page.get_by_role("button", name="Fit").click()
     expect(zoom).not_to_have_text("165 %")
-    fits = region.evaluate("frame => frame.scrollHeight <= frame.clientHeight + 1")
+    fits = network.evaluate("frame => frame.scrollHeight <= frame.clientHeight + 1")
     assert fits
 
 

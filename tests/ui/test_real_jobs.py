@@ -84,7 +84,7 @@ def test_where_two_stacks_part(window, workshop):
     assert (printed["first"]["layer"] if printed["first"] else "none") in words
     for cause in printed["causes"]:
         assert f"{'Proved' if cause['proved'] else 'Suspected, not proved'}: {cause['sentence']}." in words
-    rows = page.get_by_role("region", name="Layers of both environments").locator("tbody tr")
+    rows = page.get_by_role("group", name="Layers of both environments").locator("tbody tr")
     expect(rows).to_have_count(len(printed["layers"]))
     for place, layer in enumerate(printed["layers"]):
         assert layer["layer"] in rows.nth(place).inner_text()

@@ -41,7 +41,7 @@ def test_a_report_is_composed(own):
     expect(note).to_contain_text("<b>markup</b>")
     # figures and a chart of a run
     page.get_by_role("link", name="Runs", exact=True).click()
-    page.get_by_role("region", name="Runs").get_by_role("link").nth(1).click()
+    page.get_by_role("group", name="Runs").get_by_role("link").nth(1).click()
     page.get_by_role("tab", name="Figures").click()
     page.locator("summary", has_text="Add to a report").click()
     page.get_by_role("button", name="Add to “What we ship”").click()

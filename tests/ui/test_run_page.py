@@ -74,7 +74,7 @@ def test_the_figures_are_those_of_the_store(visitor, measured):
     assert run.dataset.name in words
     assert f"{run.stack.runtime} {run.stack.version}" in words
     assert "It is about a part of the dataset: 200 of 2,000 inputs." in words
-    rows = page.get_by_role("region", name="Figures").locator("tbody tr")
+    rows = page.get_by_role("group", name="Figures").locator("tbody tr")
     for metric in ("top1", "ece", "file_size"):
         (known,) = store.observations(run.id, metric=metric, scope="")
         line = rows.filter(has_text=metric).first.inner_text()
@@ -121,7 +121,7 @@ def test_a_cell_of_the_confusion_leads_to_its_inputs(visitor, measured):
     expect(page.get_by_text(f"{confusion.counts[0][0]} of 200 inputs.")).to_be_visible()
     page.wait_for_url("**label=0&answer=0*")
     page.go_back()
-    page.get_by_role("region", name="Pairs of classes").get_by_role("button").first.press("Enter")
+    page.get_by_role("group", name="Pairs of classes").get_by_role("button").first.press("Enter")
     expect(page.get_by_text(f"{pair.count} of 200 inputs.")).to_be_visible()
     page.wait_for_url(f"**label={pair.label}&answer={pair.answer}*")
     for card in cards(page).all():
@@ -137,7 +137,7 @@ def test_a_bin_of_the_calibration_leads_to_its_inputs(visitor, measured):
     reliability = reliability_of(AnswerReader(store).answers(run))
     number = max(range(len(reliability.bins)), key=lambda place: reliability.bins[place].n)
     page = visitor.visit(f"#/run/{run.id}?tab=calibration", expect=with_interval(reliability.ece))
-    row = page.get_by_role("region", name="Confidence and accuracy").locator("tbody tr").nth(number)
+    row = page.get_by_role("group", name="Confidence and accuracy").locator("tbody tr").nth(number)
     assert str(reliability.bins[number].n) in row.inner_text()
     row.get_by_role("button").press("Enter")
     listed = answers_of(measured, within=AnswersWithin(bin=number))
@@ -155,7 +155,7 @@ def test_latency_classes_and_observations(visitor, measured):
     expect(page.get_by_role("figure").first.locator("svg")).to_have_count(1)
     page.get_by_role("tab", name="Latency").press("ArrowLeft")
     recalls = sorted(store.observations(run.id, metric="recall"), key=lambda known: known.value)
-    first = page.get_by_role("region", name="Classes").locator("tbody tr").first
+    first = page.get_by_role("group", name="Classes").locator("tbody tr").first
     expect(first).to_contain_text(recalls[0].details["class"])
     expect(first).to_contain_text(with_interval(recalls[0]).partition(" [")[0])
     page.get_by_role("tab", name="Observations").click()

@@ -88,7 +88,7 @@ def test_a_session_tells_who_answered_and_why_it_switched(watcher):
 def test_events_that_say_the_same_are_one_line(watcher):
     page = watcher.visit("#/services", expect="restless")
     page.get_by_role("link", name="restless").click()
-    rows = page.get_by_role("region", name="Events").locator("tbody tr")
+    rows = page.get_by_role("group", name="Events").locator("tbody tr")
     expect(rows).to_have_count(3)  # 41 events
     there = rows.filter(has_text="demo:lenet-wide → demo:lenet-int8")
     assert there.locator("td").nth(2).inner_text() == "20"

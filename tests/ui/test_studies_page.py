@@ -86,7 +86,7 @@ def test_a_study_is_found_and_its_trials_are_sorted_by_delta(reader, studied):
     page.get_by_role("link", name=NAME).click()
     expect(page.get_by_text("24 trials, each trained by torch and jax")).to_be_visible()
     page.get_by_role("tab", name="Trials").click()
-    rows = page.get_by_role("region", name="Trials").locator("tbody tr")
+    rows = page.get_by_role("group", name="Trials").locator("tbody tr")
     expect(rows).to_have_count(24)
     assert percent(float(findings.delta.known.max())) in rows.first.inner_text()
     assert f"jax: {HOSTILE} ended" in rows.last.inner_text()  # without a Δ, last
@@ -103,8 +103,8 @@ def test_a_picked_trial_shows_how_both_sides_learnt_and_its_explanation(reader, 
     expect(picked.get_by_role("figure", name="Loss and accuracy")).to_contain_text("loss while training")
     explained = made_explanation()
     expect(picked).to_contain_text("norm_momentum")
-    expect(picked.get_by_role("region", name="Shares of the gap").locator("tbody tr")).to_have_count(2)
-    expect(picked.get_by_role("region", name="Shares of the gap")).to_contain_text("90 %")
+    expect(picked.get_by_role("group", name="Shares of the gap").locator("tbody tr")).to_have_count(2)
+    expect(picked.get_by_role("group", name="Shares of the gap")).to_contain_text("90 %")
     picked.get_by_text("All that the command said").click()
     expect(picked).to_contain_text(f"all are in the study {explained.study}")
     expect(picked).to_contain_text("published without its recipe, so that its gap cannot be explained here")
@@ -138,7 +138,7 @@ def test_what_arrives_late_does_not_push_the_focus_out_of_the_window(reader):
     page = reader.visit(f"#/studies/{quote(NAME)}?tab=trials", expect="Hyperparameters")
     held = []
     page.route("**/api/v1/study/trial?*", lambda route: held.append(route))
-    page.get_by_role("region", name="Trials").get_by_role("button", name="t0", exact=True).click()
+    page.get_by_role("group", name="Trials").get_by_role("button", name="t0", exact=True).click()
     picked = page.get_by_label("The trial that was picked")
     expect(picked).to_be_focused()
     page.keyboard.press("Tab")

@@ -127,7 +127,7 @@ def test_layers_and_levels_are_those_of_the_report(reader, traced):
     expect(row).to_contain_text(hottest.name)
     assert figure(hottest.timing.median, "s") in row.inner_text()
     page.get_by_role("tab", name="Levels").click()
-    expect(page.get_by_role("region", name="Levels")).to_contain_text(timing_words(trace.model))
+    expect(page.get_by_role("group", name="Levels")).to_contain_text(timing_words(trace.model))
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def test_two_traces_are_aligned(reader, traced):
     with at_home(home), open_store() as store:
         comparison = compare_traces(load_trace(a.run, store=store), load_trace(b.run, store=store))
     expect(page.get_by_text(next(iter(comparison_sentences(comparison))))).to_be_visible(timeout=60_000)
-    table = page.get_by_role("region", name="All differences")
+    table = page.get_by_role("group", name="All differences")
     expect(table.locator("tbody tr")).to_have_count(len(comparison.differences) + 1)  # and what is in no layer
     table.get_by_role("button").nth(1).click()
     expect(page.get_by_text(f"Where both sides compute {comparison.differences[1].name}")).to_be_visible()

@@ -172,7 +172,7 @@ function KindChooser({ answer, chosen }: { answer: Grid; chosen: string[] }) {
 
 function GridTable({ answer, busy }: { answer: Grid; busy: boolean }) {
   return (
-    <div class="table" role="region" aria-label={`${answer.metric} by kind of machine`} aria-busy={busy} tabIndex={0}>
+    <div class="table" role="group" aria-label={`${answer.metric} by kind of machine`} aria-busy={busy} tabIndex={0}>
       <table class="kind-grid">
         <thead>
           <tr>

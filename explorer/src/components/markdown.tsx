@@ -53,7 +53,7 @@ function block(token: Token): ComponentChildren {
 
 function NoteTable({ table }: { table: Tokens.Table }) {
   return (
-    <div class="table" tabIndex={0} role="region" aria-label="Table of the note">
+    <div class="table" tabIndex={0} role="group" aria-label="Table of the note">
       <table>
         <thead>
           <tr>

@@ -72,7 +72,7 @@ export function NetworkPicture({ network, name }: { network: Network; name: stri
         {!network.whole && ` It has ${network.layers.toLocaleString("en")} layers, too many to be shown one by one: blocks stay folded.`}
       </p>
       <div class="network-place">
-      <div class="network" ref={view.frame} tabIndex={0} role="region" aria-label={`The network of ${name}`} onKeyDown={view.keys}>
+      <div class="network" ref={view.frame} tabIndex={0} role="group" aria-label={`The network of ${name}`} onKeyDown={view.keys}>
         <div class="canvas" style={{ width: `${drawn.width * view.zoom}px`, height: `${drawn.height * view.zoom}px` }}>
           <div style={{ width: `${drawn.width}px`, height: `${drawn.height}px`, transform: `scale(${view.zoom})`, transformOrigin: "0 0" }}>
             {drawn.boxes.filter((box) => box.kind === "frame").map((box) => <Frame key={box.key} box={box} measure={at} onToggle={toggle} />)}

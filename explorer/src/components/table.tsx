@@ -84,7 +84,7 @@ export function Table<Row>(props: TableProps<Row>) {
       class={`table${virtual ? " frame" : " stacking"}${late ? " late" : ""}`}
       ref={frame}
       tabIndex={0}
-      role="region"
+      role="group"
       aria-label={label}
       aria-busy={busy}
       onScroll={virtual ? () => setTop(frame.current?.scrollTop ?? 0) : undefined}

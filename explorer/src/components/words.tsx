@@ -12,7 +12,7 @@ interface WordTableProps {
 
 export function WordTable({ table, label, picked, onPick }: WordTableProps) {
   return (
-    <div class="table stacking" role="region" aria-label={label} tabIndex={0}>
+    <div class="table stacking" role="group" aria-label={label} tabIndex={0}>
       <table role="table">
         <thead role="rowgroup">
           <tr role="row">

@@ -260,7 +260,7 @@ function JobLog({ id }: { id: string }) {
           <Sentences sentences={answer.attempts} />
           <h3>What it said</h3>
           {answer.lines.length ? (
-            <pre class="log" role="region" aria-label="Log" tabIndex={0}>
+            <pre class="log" role="group" aria-label="Log" tabIndex={0}>
               {answer.lines.map((line) => (
                 <>
                   <Moment at={line.at} seconds /> <bdi>{line.text}</bdi>

@@ -392,9 +392,9 @@ function AnswerCard<Result extends { runtime: string }>({ choice, given, path, w
   return (
     <article class="card" aria-label={format(choice)} aria-busy={busy}>
       <header>
-        <b>
+        <h2>
           <bdi>{choice.model}</bdi>
-        </b>
+        </h2>
         <button type="button" onClick={onRemove} aria-label={`Remove ${format(choice)}`}>
           ✕
         </button>

@@ -206,7 +206,7 @@ function PieceFrame({ report, piece, place, editing, write }: FrameProps) {
   const last = report.pieces.length - 1;
   const name = piece.title || (piece.kind === "note" ? `note ${place + 1}` : `${piece.kind} ${place + 1}`);
   return (
-    <section class={`piece ${piece.kind}`} aria-label={name}>
+    <section class={`piece ${piece.kind}`} aria-label={`Piece ${place + 1}: ${name}`}>
       {editing && (
         <p class="bar piece-actions">
           <button type="button" disabled={place === 0} aria-label={`Move ${name} up`} onClick={() => void write(report.title, moved(parts, place, -1))}>

@@ -335,7 +335,7 @@ function PickedTrial({ name, onExplained }: { name: string; onExplained: () => v
             <p class="dim">Its epochs were not recorded.</p>
           )}
           {answer.explanations.map((one) => (
-            <Explanation found={one} />
+            <Explanation found={one} Heading="h3" />
           ))}
           <Explain name={name} trial={trial} unexplained={answer.unexplained} onEnd={ended} />
         </>
@@ -384,18 +384,18 @@ function ExplanationsPanel({ name, found }: { name: string; found: ExplanationIt
   return (
     <>
       {found.map((one) => (
-        <Explanation found={one} />
+        <Explanation found={one} Heading="h2" />
       ))}
     </>
   );
 }
 
-function Explanation({ found }: { found: ExplanationItem }) {
+function Explanation({ found, Heading }: { found: ExplanationItem; Heading: "h2" | "h3" }) {
   return (
     <article class="explained">
-      <h3>
+      <Heading>
         Trial <bdi>{found.trial}</bdi>: <bdi>{found.b}</bdi> − <bdi>{found.a}</bdi> is {found.gap}
-      </h3>
+      </Heading>
       {found.chart ? (
         <Chart spec={found.chart} title="Share of the gap by setting" />
       ) : (
@@ -418,5 +418,5 @@ const SHARES: Column<ExplanationItem["shares"][number]>[] = [
   { key: "name", title: "Semantic", cell: (row) => <bdi>{row.name}</bdi> },
   { key: "share", title: "Share of the gap", number: true, cell: (row) => row.share },
   { key: "points", title: "Points of accuracy [95 %]", number: true, cell: (row) => row.points },
-  { key: "sure", title: "", cell: (row) => (row.sure ? "" : <span class="dim">may be none</span>) },
+  { key: "sure", title: "Certain", cell: (row) => (row.sure ? "yes" : <span class="dim">may be none</span>) },
 ];

@@ -213,6 +213,7 @@ function TracePage({ run }: { run: string }) {
           <Tile figure={tile.figure} title={tile.title} />
         ))}
       </div>
+      <Tabs tabs={tabs} label="Parts of the trace" />
       <Sentences sentences={answer.notes} />
       {isLive() && (
         <p>
@@ -222,7 +223,6 @@ function TracePage({ run }: { run: string }) {
           <span class="dim">(trace events, JSON: open the file in Perfetto or chrome://tracing)</span> <CopyLink />
         </p>
       )}
-      <Tabs tabs={tabs} label="Parts of the trace" />
     </>
   );
 }

@@ -322,6 +322,29 @@ def best_runs(
     return best
 
 
+def unmended_failures(index: RunIndex, wanted: RunsWanted) -> list[str]:
+    """Ids of runs with a stage that failed, newest first, that no later run has made good.
+
+    What ran again is the same model by its name, as its content may have been what failed, on the same dataset in the
+    same runtime with the same options. A run that has finished nothing yet has made nothing good.
+    """
+    columns = index.columns()
+    ended = columns.state != STATES.index(RunState.BEGUN)
+    newest_first = np.flatnonzero(matching(columns, wanted) & ended)[::-1]
+    model = _name_codes(columns.models)[columns.model]
+    way = _name_codes(columns.stacks)[columns.stack]
+    last = newest_first[_first_of_each(newest_first, columns.dataset, model, way)]
+    failed = last[columns.state[last] == STATES.index(RunState.FAILED)]
+    return [columns.ids[place] for place in np.sort(failed)[::-1].tolist()]
+
+
+def models_run_on(index: RunIndex, datasets: tuple[str, ...]) -> frozenset[str]:
+    """The names of the models that were evaluated on these datasets."""
+    columns = index.columns()
+    codes = np.unique(columns.model[matching(columns, RunsWanted(datasets=datasets))])
+    return frozenset(columns.models[code].name for code in codes.tolist())
+
+
 def _name_codes(subjects: Sequence[RunSubject]) -> NDArray[np.int64]:
     """A number for each name, and for each choice of a runtime's options: several contents go by one name."""
     code_of: dict[tuple[str, str], int] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -69,7 +69,7 @@ class AuditSummary(Answer):
 
 def audit(context: Context, query: AuditQuery) -> AuditSummary:
     folder, printed = _audit(context, query.id)
-    counts = Counter(finding["severity"] for finding in printed["findings"])
+    counts = gravest_first(context, query.id, None)
     return AuditSummary(
         job=job_of(folder),
         summary=printed["facts"].get("summary", ""),
@@ -77,8 +77,25 @@ def audit(context: Context, query: AuditQuery) -> AuditSummary:
         notes=printed["notes"][:_MOST_LINES],
         total_notes=len(printed["notes"]),
         architectures=len(printed["architectures"]),
-        severities=[SeverityCount(severity=severity, count=counts[severity]) for severity in _GRAVEST_FIRST],
+        severities=[SeverityCount(severity=severity, count=counts.get(severity, 0)) for severity in _GRAVEST_FIRST],
     )
+
+
+def gravest_first(context: Context, job_id: str, about: Collection[str] | None) -> dict[SeverityName, int]:
+    """How many findings of an audit there are of each severity; `about`: only those about a model of such a name,
+    whatever its version."""
+    _, printed = _audit(context, job_id)
+    names = None if about is None else {_bare(name) for name in about}
+    counts = Counter(
+        finding["severity"]
+        for finding in printed["findings"]
+        if names is None or not names.isdisjoint(_bare(str(model)) for model in finding["models"])
+    )
+    return {severity: counts[severity] for severity in _GRAVEST_FIRST if counts[severity]}
+
+
+def _bare(ref: str) -> str:
+    return ref.partition("@")[0]
 
 
 def _judged(printed: dict[str, Any]) -> VerdictItem:

@@ -13,9 +13,8 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.phrases import first_few
 from zoolens.base.present.figures import with_interval
 from zoolens.base.present.metric_words import metric_title
-from zoolens.base.store.browsing import RunsWanted, best_runs, page_of_runs
+from zoolens.base.store.browsing import RunsWanted, best_runs, models_run_on, page_of_runs, unmended_failures
 from zoolens.base.store.records import Observation, Run, RunKind
-from zoolens.base.store.run_columns import RunState
 from zoolens.faces.serving.services.events import session_of
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
@@ -23,17 +22,19 @@ from zoolens.faces.ui.jobs.folder import JobState
 from zoolens.faces.ui.known_datasets import KnownDataset, known_datasets, wanted_names
 from zoolens.faces.ui.page_figures import Figure, beyond, figure_named, listed_figures, promised_interval
 from zoolens.faces.ui.recent_changes import recent_changes
-from zoolens.faces.ui.resources.audits import AuditQuery, audit, audits
+from zoolens.faces.ui.resources.audits import audits, gravest_first
 from zoolens.faces.ui.resources.fleet import MachinesQuery, machines
 from zoolens.faces.ui.resources.jobs import Job, job_of
 from zoolens.faces.ui.resources.runs import LONGEST, RunItem, run_item
 from zoolens.faces.ui.resources.services import ServiceSession, session_summary
+from zoolens.findings.comparisons.signatures import task_of
 from zoolens.findings.measure.run_data import SCORE, judged_observation
 from zoolens.findings.queries.planning.metrics import higher_is_better
 
 DATASETS: Final = 4
 BEST: Final = 3  # models of each dataset
 _AMONG: Final = 12  # of which it is asked whether their intervals touch that of the best
+_OF_SEVERAL_TASKS: Final = 96  # of which those of one task are taken, where a dataset is used for several
 _NEWEST: Final = 6
 _SHOWN: Final = 3  # services and jobs
 _MOST_MOVED: Final = 6
@@ -167,8 +168,11 @@ def _best_of(runs: _Runs, known: KnownDataset, task: str, metric: str) -> BestOn
     # Where a dataset does not define the main metric, the mean score stands in.
     context = runs.context
     shown = next((name for name in (metric, SCORE) if _best_ids(context, known, name, among=1)), metric)
-    ids = _best_ids(context, known, shown)
-    judged = [(run, facts, judged_observation(run, facts)) for run, facts in runs.read(ids)]
+    among = _AMONG if len(known.metrics) == 1 else _OF_SEVERAL_TASKS
+    ids = _best_ids(context, known, shown, among=among)
+    # Two tasks may have the same metric.
+    of_task = [(run, facts) for run, facts in runs.read(ids) if task_of(run) == task]
+    judged = [(run, facts, judged_observation(run, facts)) for run, facts in of_task]
     sound = [(run, facts, fact) for run, facts, fact in judged if fact is not None and fact.metric == shown]
     if not sound:
         return None
@@ -178,7 +182,7 @@ def _best_of(runs: _Runs, known: KnownDataset, task: str, metric: str) -> BestOn
         task=task,
         title=metric_title(shown),
         rows=[_row(run, facts) for run, facts, _ in sound[:BEST]],
-        note=_note([(run, fact) for run, _, fact in sound], every=len(ids) < _AMONG),
+        note=_note([(run, fact) for run, _, fact in sound[:_AMONG]], every=len(ids) < among and len(sound) <= _AMONG),
     )
 
 
@@ -243,6 +247,8 @@ def _overtaken(known: KnownDataset, metric: str, both: Sequence[tuple[Run, Seque
     ours, theirs = judged_observation(new, facts), judged_observation(old, others)
     if new.ref == old.ref or ours is None or theirs is None or not ours.metric == theirs.metric == metric:
         return
+    if task_of(new) != task_of(old):
+        return
     if not beyond(ours, theirs):
         return
     words = f"{new.ref.partition('@')[0]} comes first on {known.name} by {metric_title(ours.metric)}"
@@ -254,12 +260,16 @@ def _overtaken(known: KnownDataset, metric: str, both: Sequence[tuple[Run, Seque
 
 
 def _alarms(context: Context, chosen: tuple[str, ...]) -> Iterator[Alarm]:
-    failed = page_of_runs(context.runs, RunsWanted(datasets=chosen, states=(RunState.FAILED,)), limit=0).total
-    if failed:
-        words = "1 evaluation has" if failed == 1 else f"{failed:,} evaluations have"
-        yield Alarm(level="medium", sentence=f"{words} a stage that failed.", page="runs", rest="")
+    failed = unmended_failures(context.runs, RunsWanted(datasets=chosen))
+    if len(failed) == 1:
+        (run,) = context.store.runs_of(failed, stages=False)
+        words = f"The evaluation of {run.ref.partition('@')[0]} has a stage that failed."
+        yield Alarm(level="medium", sentence=words, page="run", rest=run.id)
+    elif failed:
+        words = f"{len(failed):,} evaluations have a stage that failed, and none that was made again since did better."
+        yield Alarm(level="medium", sentence=words, page="runs", rest="")
     with suppress(ZoolensError):
-        yield from _audit(context)
+        yield from _audit(context, chosen)
     lost = machines(context, MachinesQuery.model_validate({"limit": 1})).lost
     if lost:
         words = "1 machine" if lost == 1 else f"{lost:,} machines"
@@ -270,17 +280,19 @@ def _alarms(context: Context, chosen: tuple[str, ...]) -> Iterator[Alarm]:
         yield Alarm(level="low", sentence=f"Of the newest jobs failed: {named}.", page="jobs", rest="")
 
 
-def _audit(context: Context) -> Iterator[Alarm]:
-    """The gravest findings of the last audit that ended well."""
+def _audit(context: Context, chosen: tuple[str, ...]) -> Iterator[Alarm]:
+    """The gravest findings of the last audit that ended well; where datasets are chosen, those about models that were
+    run on them."""
     done = [one for one in audits(context, Paged.model_validate({"limit": _NEWEST})).rows if one.state is JobState.DONE]
     if not done:
         return
-    summary = audit(context, AuditQuery(id=done[0].id))
-    counts = {one.severity: one.count for one in summary.severities if one.count}
+    about = models_run_on(context.runs, chosen) if chosen else None
+    counts = gravest_first(context, done[0].id, about)
     level: Level | None = next((severity for severity in ("high", "medium") if severity in counts), None)
     if level is not None:
         words = ", ".join(f"{count:,} {severity}" for severity, count in counts.items())
-        yield Alarm(level=level, sentence=f"The last audit found: {words}.", page="audit", rest=done[0].id)
+        where = "" if about is None else " about models that were run on this data"
+        yield Alarm(level=level, sentence=f"The last audit found{where}: {words}.", page="audit", rest=done[0].id)
 
 
 def _services(context: Context) -> list[ServiceSession]:

@@ -1,5 +1,7 @@
 """/home, /datasets, /search and /folder without a browser."""
 
+import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +12,10 @@ from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, 
 from zoolens.base.store.store import Store
 from zoolens.faces.ui import recent_changes
 from zoolens.faces.ui.endpoint import PREFIX
+from zoolens.faces.ui.jobs.folder import make_job_folder
 from zoolens.faces.ui.test_app import client, home, measured
+from zoolens.findings.audit.audit_findings import Finding, Severity
+from zoolens.findings.audit.report.test_report import audit as made_audit
 
 __all__ = ["client", "home"]  # fixtures
 
@@ -174,7 +179,59 @@ def test_what_failed_needs_a_look(home, client):
     assert client().get(f"{PREFIX}/home").json()["alarms"] == []
     home.fail_stage(run.id, "latency:batch=1", "no memory")
     (alarm,) = client().get(f"{PREFIX}/home").json()["alarms"]
-    assert (alarm["sentence"], alarm["page"]) == ("1 evaluation has a stage that failed.", "runs")
+    assert (alarm["sentence"], alarm["page"]) == ("The evaluation of demo:a has a stage that failed.", "run")
+    assert alarm["rest"] == run.id
+
+
+def failed_again(store, model, *, dataset="digits"):
+    run = evaluated(store, model, 0.5, 0.4, 0.6, dataset=dataset, again=True)
+    store.fail_stage(run.id, "latency:batch=1", "no memory")
+    return run
+
+
+def test_what_failed_needs_no_look_once_it_was_done_again(home, client):
+    ask = client()
+    failed_again(home, "demo:a@1")
+    failed_again(home, "demo:a@1")  # twice the same
+    failed_again(home, "demo:b@1")
+    failed_again(home, "demo:b@1", dataset="letters")
+    evaluated(home, "demo:a@1", 0.9, 0.8, 1.0, dataset="letters", again=True)  # mends nothing of the other dataset
+    alarms = [alarm["sentence"] for alarm in ask.get(f"{PREFIX}/home").json()["alarms"]]
+    assert alarms == ["3 evaluations have a stage that failed, and none that was made again since did better."]
+    evaluated(home, "demo:a@1", 0.9, 0.8, 1.0, again=True)
+    evaluated(home, "demo:b@1", 0.9, 0.8, 1.0, again=True)
+    (alarm,) = ask.get(f"{PREFIX}/home").json()["alarms"]
+    assert alarm["sentence"] == "The evaluation of demo:b has a stage that failed."
+    assert ask.get(f"{PREFIX}/home?data=digits").json()["alarms"] == []
+    evaluated(home, "demo:b@1", 0.9, 0.8, 1.0, dataset="letters", again=True)
+    assert ask.get(f"{PREFIX}/home").json()["alarms"] == []
+
+
+def test_two_tasks_of_one_metric_have_their_own_best_models(home, client):
+    evaluated(home, "demo:a@1", 0.5, 0.4, 0.6, metric="score", task="detection")
+    evaluated(home, "demo:b@1", 0.9, 0.8, 1.0, metric="score", task="segmentation")
+    best = client().get(f"{PREFIX}/home").json()["best"]
+    assert {one["task"]: [row["run"]["model"] for row in one["rows"]] for one in best} == {
+        "detection": ["demo:a@1"],
+        "segmentation": ["demo:b@1"],
+    }
+
+
+def test_of_an_audit_what_is_about_models_of_the_chosen_data_needs_a_look(home, client):
+    evaluated(home, "demo:a@1", 0.9, 0.85, 0.95)
+    evaluated(home, "demo:b@1", 0.9, 0.85, 0.95, dataset="letters")
+    job = make_job_folder("audit", "an audit", {}, ["audit"])
+    finding = Finding("claims/top1", Severity.HIGH, "a", ("demo:a@2",), "It is off", ("so it is",), "Mend it.")
+    job.output_file.write_text(json.dumps(replace(made_audit(), findings=(finding,)).as_data()), encoding="utf-8")
+    job.write_end(0)
+    ask = client()
+
+    def told(query):
+        return [(one["level"], one["sentence"]) for one in ask.get(f"{PREFIX}/home{query}").json()["alarms"]]
+
+    assert told("") == [("high", "The last audit found: 1 high.")]
+    assert told("?data=digits") == [("high", "The last audit found about models that were run on this data: 1 high.")]
+    assert told("?data=letters") == []
 
 
 def test_datasets_are_those_of_evaluations_with_their_tasks(home, client):
