@@ -835,7 +835,7 @@ export interface LiveAgreement {
   reason: string;
 }
 
-/** `label` is the name of the class, or its number where the manifest names none; `named` tells the two apart. */
+/** `label` is the name of the class, or its number where nobody names it; `named` tells the two apart. */
 export interface LiveClass {
   label: string;
   named: boolean;
@@ -869,6 +869,8 @@ export interface LiveResult {
   image: string;
   /** How the image was resized for the model. */
   fitting: string;
+  /** The dataset whose names the classes have, where the manifest names none; otherwise empty. */
+  named_by: string;
   /** `width` and `height` are those of the image, in whose pixels boxes are given. */
   width: number;
   height: number;

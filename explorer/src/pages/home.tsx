@@ -214,7 +214,9 @@ function Changed({ home }: { home: Home }) {
           <p class="dim">
             {changes.compared === 0
               ? "None of them has a comparable run before it: of the same model on the same dataset, in the same runtime, with the same options."
-              : `The newest ${counted(changes.compared, "run")} that had a comparable one before it ${changes.compared === 1 ? "was" : "were"} held against that one; listed is what moved beyond both intervals.`}
+              : changes.compared === 1
+                ? "One run has a comparable one before it; listed is what moved beyond the intervals of both."
+                : `The newest ${whole(changes.compared)} runs that have a comparable one before them were held against it; listed is what moved beyond both intervals.`}
             {changes.more > 0 && ` ${whole(changes.more)} more figures moved.`}
           </p>
         </>

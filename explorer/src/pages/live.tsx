@@ -115,6 +115,11 @@ function ImageLive() {
           <p class="dim">
             {result.image}
             {result.fitting && `, ${result.fitting}`}; this call took {result.took}
+            {result.named_by && (
+              <>
+                . Its file names no classes: the names are those of <bdi>{result.named_by}</bdi>, on which it was evaluated
+              </>
+            )}
           </p>
         </>
       )}

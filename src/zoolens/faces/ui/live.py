@@ -77,6 +77,8 @@ class LiveAnswer:
     opened: bool
     # How the picture was resized for it
     fitting: str
+    # How many classes the model has, where its manifest neither names them nor says which of a dataset's they are
+    unnamed: int = 0
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,8 @@ class LiveModels:
             if not output.has_parts:
                 scores = _finite(values[0], "image")
                 if output.task.discrete:
-                    return LiveAnswer(*about, _best(output, scores, most), "", None, "", seconds, is_new, fitting)
+                    best, unnamed = _best(output, scores, most), _unnamed(opened, len(scores))
+                    return LiveAnswer(*about, best, "", None, "", seconds, is_new, fitting, unnamed)
                 words = output.task.show(output.kept(values), 0)
                 return LiveAnswer(*about, (), words, None, "", seconds, is_new, fitting)
             digest = hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes())
@@ -382,6 +385,10 @@ def _finite(values: NDArray[np.float32], given: str) -> NDArray[np.float32]:
 def _best(output: LiveOutput, scores: NDArray[np.float32], most: int) -> tuple[ClassScore, ...]:
     best: list[int] = np.argsort(-scores, kind="stable")[:most].tolist()
     return tuple(ClassScore(index, _label(output.labels, index), float(scores[index])) for index in best)
+
+
+def _unnamed(opened: _Opened, count: int) -> int:
+    return 0 if opened.output.labels is not None or opened.manifest.outputs[0].label_map else count
 
 
 def _label(labels: Sequence[str] | None, index: int) -> str:

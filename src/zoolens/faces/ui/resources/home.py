@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from pydantic import Field
 
@@ -42,6 +42,7 @@ _FURTHER: Final = ("file_size",)
 _NAMED: Final = 3
 
 Level = Literal["high", "medium", "low", "info"]
+_LEVELS: Final = get_args(Level)
 
 
 class HomeQuery(Query):
@@ -146,7 +147,7 @@ def home(context: Context, query: HomeQuery) -> Home:
         best=best,
         newest=[run_item(run, figures) for run, figures in runs.read(page.ids)],
         changes=_changes(runs, chosen, known[:DATASETS], query.days),
-        alarms=list(_alarms(context, chosen)),
+        alarms=sorted(_alarms(context, chosen), key=lambda alarm: _LEVELS.index(alarm.level)),
         services=_services(context),
         jobs=[job_of(folder) for folder in context.jobs.jobs()[:_SHOWN]],
     )
@@ -266,7 +267,7 @@ def _alarms(context: Context, chosen: tuple[str, ...]) -> Iterator[Alarm]:
         words = f"The evaluation of {run.ref.partition('@')[0]} has a stage that failed."
         yield Alarm(level="medium", sentence=words, page="run", rest=run.id)
     elif failed:
-        words = f"{len(failed):,} evaluations have a stage that failed, and none that was made again since did better."
+        words = f"{len(failed):,} evaluations have a stage that failed; none was repeated with success."
         yield Alarm(level="medium", sentence=words, page="runs", rest="")
     with suppress(ZoolensError):
         yield from _audit(context, chosen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Final, Literal
 
@@ -15,11 +16,14 @@ from pydantic import Field
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.figures import figure, percent, probability
 from zoolens.base.safety.untrusted import parse_json
+from zoolens.base.store.browsing import RunsWanted, page_of_runs
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, File, Query, RequestError, Shown
 from zoolens.faces.ui.jobs.permissions import check_model, check_runtime
-from zoolens.faces.ui.live import ClassScore, TextAnswer
+from zoolens.faces.ui.live import ClassScore, LiveAnswer, TextAnswer
 from zoolens.faces.ui.resources.run_drawings import DrawnItem, drawn_item
+from zoolens.findings.comparisons.signatures import task_of
+from zoolens.findings.measure.class_order import data_classes
 from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.inventory.datasets.previews import WORDS, overlay_png
 from zoolens.inventory.tasks.vectors import cosine, shown_vector
@@ -56,7 +60,7 @@ class ExampleQuery(Query):
 
 
 class LiveClass(Answer):
-    """`label` is the name of the class, or its number where the manifest names none; `named` tells the two apart."""
+    """`label` is the name of the class, or its number where nobody names it; `named` tells the two apart."""
 
     label: Shown
     named: bool
@@ -85,6 +89,8 @@ class LiveResult(Answer):
     image: str
     fitting: Shown
     """How the image was resized for the model."""
+    named_by: Shown
+    """The dataset whose names the classes have, where the manifest names none; otherwise empty."""
     width: int
     """`width` and `height` are those of the image, in whose pixels boxes are given."""
     height: int
@@ -100,16 +106,33 @@ def live(context: Context, query: LiveQuery, content: bytes) -> LiveResult:
     answer = context.live.answer(query.model, query.runtime or None, pixels, query.most)
     drawing = answer.drawing
     shown_map = None if drawing is None or drawing.classes is None else overlay_png(drawing.classes)
+    data, names = _names_of_data(context, answer)
     return LiveResult.of(
         answer,
         drawn=drawn_item(drawing),
         overlay="" if shown_map is None else base64.b64encode(shown_map).decode(),
         width=pixels.shape[1],
         height=pixels.shape[0],
-        classes=[_shown_class(score) for score in answer.classes],
+        classes=[
+            _shown_class(replace(score, label=names[score.index]) if names else score) for score in answer.classes
+        ],
+        named_by=data,
         took=figure(answer.seconds, "s"),
         image=f"{pixels.shape[1]} × {pixels.shape[0]}, {'grey' if pixels.shape[2] == 1 else 'colour'}",
     )
+
+
+def _names_of_data(context: Context, answer: LiveAnswer) -> tuple[str, Sequence[str]]:
+    """The dataset on which a model without names of its own was evaluated last, and its classes: the evaluation took
+    the first output for the first class, and so on. Nothing where there are not as many."""
+    if not answer.unnamed:
+        return "", ()
+    newest = page_of_runs(context.runs, RunsWanted(models=(answer.model,)), limit=1).ids
+    for run in context.store.runs_of(newest, stages=False):
+        names = data_classes(run) or ()
+        if run.ref == answer.model and task_of(run) == answer.task and len(names) == answer.unnamed:
+            return run.dataset.name, names
+    return "", ()
 
 
 class LiveText(Answer):

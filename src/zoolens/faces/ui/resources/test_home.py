@@ -197,7 +197,7 @@ def test_what_failed_needs_no_look_once_it_was_done_again(home, client):
     failed_again(home, "demo:b@1", dataset="letters")
     evaluated(home, "demo:a@1", 0.9, 0.8, 1.0, dataset="letters", again=True)  # mends nothing of the other dataset
     alarms = [alarm["sentence"] for alarm in ask.get(f"{PREFIX}/home").json()["alarms"]]
-    assert alarms == ["3 evaluations have a stage that failed, and none that was made again since did better."]
+    assert alarms == ["3 evaluations have a stage that failed; none was repeated with success."]
     evaluated(home, "demo:a@1", 0.9, 0.8, 1.0, again=True)
     evaluated(home, "demo:b@1", 0.9, 0.8, 1.0, again=True)
     (alarm,) = ask.get(f"{PREFIX}/home").json()["alarms"]
