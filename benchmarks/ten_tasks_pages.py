@@ -84,6 +84,17 @@ def mlflow_newest(hand: Hand) -> None:
     hand.page.get_by_text("lenet-wide").first.wait_for()
 
 
+def mlflow_two_runs(hand: Hand) -> None:
+    """Its page of two runs has their parameters and figures side by side, and no inputs."""
+    rows = hand.page.locator(".ag-pinned-left-cols-container .ag-row, .ag-center-cols-container .ag-row")
+    rows.first.wait_for()
+    boxes = hand.page.locator(".ag-row input[type=checkbox]")
+    hand.click(boxes.nth(0))
+    hand.click(boxes.nth(1))
+    hand.click(hand.page.get_by_role("button", name="Compare", exact=True))
+    hand.reads("top1")
+
+
 @dataclass(frozen=True)
 class Question:
     text: str
@@ -93,7 +104,7 @@ class Question:
 
 QUESTIONS: Final = (
     Question("What was measured last?", newest_run, mlflow_newest),
-    Question("What do two runs answer differently?", two_runs),
+    Question("What do two runs answer differently?", two_runs, mlflow_two_runs),
     Question("Why did my service switch?", switch),
 )
 

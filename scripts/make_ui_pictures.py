@@ -112,7 +112,10 @@ async def prepare(page: Any, name: str) -> None:
         await page.locator(".network, .aligned, .state button.primary").first.wait_for(timeout=PATIENCE)
         while await (unread := page.get_by_role("button", name="Read this network")).count():
             await unread.first.click()
-            await page.locator(".job.done").first.wait_for(timeout=2 * PATIENCE)
+            # A job that is done goes away with its button as soon as the network is there: to wait for it to be done
+            # may come too late.
+            await page.locator(".job").first.wait_for(timeout=PATIENCE)
+            await page.locator(".job").first.wait_for(state="detached", timeout=5 * PATIENCE)
             await page.wait_for_timeout(QUIET)
         await page.locator(".network, .differences").first.wait_for(timeout=PATIENCE)
     if name == "networks":
@@ -166,7 +169,7 @@ def fill(home: Path) -> None:
         ("demo", "detection"),
         ("demo",),
         ("trace", "run", "demo:lenet-wide", "--runtime", "onnxruntime", "--runtime", "litert"),
-        ("cost", "demo:resnet-tiny"),
+        *(("cost", f"demo:{name}") for name in ("resnet-tiny", "lenet-torch", "lenet-deep")),
     ):
         subprocess.run([sys.executable, "-m", "zoolens", *command], check=True, stdout=subprocess.DEVNULL)
 

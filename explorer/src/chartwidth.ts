@@ -6,6 +6,7 @@ const NARROW = 560; // pixels, below which names beside points would cover each 
 const LEGEND_ENTRY = 150; // pixels
 const AXES = 84; // pixels that the axis of a panel takes beside it
 const LEAST = 200;
+const ROOM = "room"; // a parameter that is how wide panels are; `charts.ROOM` of the server
 
 /** Whether a chart is to be as wide as its place; `charts.FILLS` of the server says so. */
 export function fills(spec: Spec): boolean {
@@ -25,7 +26,9 @@ export function fitted(spec: Spec, place: number): Spec {
   const narrowed = withLegends(rest, Math.max(1, Math.floor(width / LEGEND_ENTRY))) as Spec;
   if (Array.isArray(narrowed.vconcat)) {
     const panel = Math.max(LEAST, width - AXES);
-    return { ...narrowed, vconcat: narrowed.vconcat.map((one: Spec) => ({ ...one, width: panel })) };
+    const panels = narrowed.vconcat.map((one: Spec) => ({ ...one, width: panel }));
+    const told = (narrowed.params as Spec[] | undefined)?.map((one) => (one.name === ROOM ? { ...one, value: panel } : one));
+    return { ...narrowed, vconcat: panels, ...(told ? { params: told } : {}) };
   }
   const layers = narrowed.layer as Spec[] | undefined;
   const named = width < NARROW ? layers?.filter((layer) => !String(layer.name ?? "").startsWith("labels")) : layers;

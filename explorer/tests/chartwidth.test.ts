@@ -31,3 +31,8 @@ test("panels below each other have the same width", () => {
   const { vconcat } = fitted({ vconcat: [{ width: 600 }, { width: 600 }] }, 1000) as { vconcat: { width: number }[] };
   expect(vconcat.map((panel) => panel.width)).toEqual([916, 916]);
 });
+
+test("a chart of panels is told how wide they are, so that words in it end where their bar does", () => {
+  const spec = { vconcat: [{ width: 600 }], params: [{ name: "room", value: 600 }, { name: "other", value: 1 }] };
+  expect(fitted(spec, 400).params).toEqual([{ name: "room", value: 316 }, { name: "other", value: 1 }]);
+});

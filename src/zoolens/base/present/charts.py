@@ -45,6 +45,7 @@ _PREFIXES: Final[dict[str, tuple[tuple[float, str], ...]]] = {
 }
 _NEARLY: Final = 1 - 1e-9  # 1000 × 1e-6 may lie a little below 1e-3
 FILLS: Final[Spec] = {"usermeta": {"fills": True}}
+ROOM: Final = "room"  # a parameter of a chart of several panels: how many pixels wide they are drawn
 
 FONT: Final = "system-ui, 'Liberation Sans', Arial, sans-serif"
 _CONFIG: Final[dict[str, Spec]] = {

@@ -19,6 +19,7 @@ from zoolens.base.present.charts import (
     FILLS,
     INK,
     LETTER,
+    ROOM,
     SERIES,
     SOFT,
     Chart,
@@ -175,6 +176,7 @@ def session_chart(course: SessionCourse) -> Chart:
     title = f"Session of {course.service}"
     spec = {
         "title": heading(title, _subtitle(course)),
+        "params": [{"name": ROOM, "value": WIDTH}],
         "vconcat": panels,
         "spacing": 16,
         **FILLS,
@@ -212,6 +214,8 @@ def _answering(course: SessionCourse) -> list[Spec]:
     x = _x(course)
     hint = {"field": "words", "type": "nominal", "title": "was to answer"}
     text = {"type": "text", "align": "left", "dx": _MARGIN, "color": "#fff", "fontSize": 11, "fontWeight": 600}
+    room = f"(datum.x2 - datum.x) * {ROOM} / {course.seconds} - {2 * _MARGIN}"
+    text |= {"limit": {"expr": f"max(1, {room})"}}  # 0 would be no limit
     colour = {**series("model", names), "legend": None}
     return [
         {

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import UnknownName
-from zoolens.base.present.charts import DIM, PERCENT, Chart, Spec, axis, heading, shade, values
+from zoolens.base.present.charts import DIM, PERCENT, Chart, Spec, axis, fills_up_to, heading, shade, values
 from zoolens.base.present.figures import percent
 from zoolens.training.crosstrain.study.report.study_findings import DELTA, Findings, warnings
 from zoolens.training.crosstrain.study.report.trial_charts import (
@@ -20,6 +20,7 @@ from zoolens.training.crosstrain.study.report.trial_charts import (
 )
 
 WIDTH: Final = 560
+WIDEST: Final = 900
 HEIGHT: Final = 380
 
 
@@ -98,6 +99,7 @@ def plane_chart(findings: Findings, x: str, y: str) -> Chart:
     notes += [f"those with the smallest Δ of {len(rows):,} are left out"] if len(rows) > len(drawn) else []
     notes += [f"{without:,} without one of the two"] if without else []
     spec = {"title": heading(title, "; ".join(notes)), "width": WIDTH, "height": HEIGHT, "data": values(drawn)}
+    spec |= fills_up_to(WIDEST)
     return Chart("plane", title, {**spec, "layer": layers})
 
 
