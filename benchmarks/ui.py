@@ -76,7 +76,8 @@ _CHOOSE: Final = """([selector, value]) => {
 }"""
 _TRANSFER: Final = """() => performance.getEntries()
   .filter((entry) => ["navigation", "resource"].includes(entry.entryType))
-  .map((entry) => [entry.name, entry.encodedBodySize])"""
+  .map((entry) => [entry.name, entry.startTime, entry.encodedBodySize])"""
+_QUIET: Final = 1_000  # milliseconds after which nothing more is loaded
 _FETCH: Final = """async (path) => {
   const began = performance.now();
   const answer = await fetch(path);
@@ -183,7 +184,7 @@ def _measure_explorer(browser: Any, store: Path, repeats: int) -> dict[str, list
         for asked in ANSWERS:
             path = f"api/v1/runs/{ours}/predictions?{asked.replace('OTHER', other)}"
             times[f"explorer: 50,000 answers, {asked}"] = _fetched(browser, url, path, repeats)
-        load, memory = _transferred(browser, url), _largest(pid)
+        (load, later), memory = _transferred(browser, url), _largest(pid)
     _report(times)
     filters = {label: values for label, values in times.items() if "first page" not in label}
     firsts = [value for label, values in times.items() if ": first page, " in label for value in values]
@@ -193,6 +194,7 @@ def _measure_explorer(browser: Any, store: Path, repeats: int) -> dict[str, list
     _goal("any filter, slowest of all", max(value for values in filters.values() for value in values), FILTER, "s")
     _goal("memory of the server", memory, MEMORY, "MB")
     _goal("initial load without charts and data, compressed", load, LOAD, "kB")
+    print(f"loaded after the first page is there, for the other pages: {later:.3g} kB", flush=True)
     return times
 
 
@@ -262,15 +264,18 @@ def _fetched(browser: Any, url: str, path: str, repeats: int) -> list[float]:
     return times
 
 
-def _transferred(browser: Any, url: str) -> float:
-    """Kilobytes that a browser without a cache gets before any chart, without the answers of the API."""
+def _transferred(browser: Any, url: str) -> tuple[float, float]:
+    """Kilobytes that a browser without a cache gets before any chart, without the answers of the API: those that it
+    asked for before the first rows were there, and those after."""
     window = browser.new_context()
     page = window.new_page()
-    page.goto(url)
-    page.wait_for_selector("main tbody tr")
-    entries = page.evaluate(_TRANSFER)
+    page.goto(url, wait_until="commit")
+    shown = float(page.evaluate(_FIRST_ROWS))
+    page.wait_for_timeout(_QUIET)
+    entries = [(start, size) for name, start, size in page.evaluate(_TRANSFER) if "/api/" not in name]
     window.close()
-    return sum(size for name, size in entries if "/api/" not in name) / 1000
+    first = sum(size for start, size in entries if start < shown)
+    return first / 1000, (sum(size for _, size in entries) - first) / 1000
 
 
 # --- MLflow

@@ -16,4 +16,5 @@ registerPages(shownPages().map((page) => page.path));
 render(<App />, document.getElementById("app")!);
 
 // The other pages, once this one is there: they are then shown at once, also while the server does not answer.
-window.addEventListener("load", () => setTimeout(loadFurtherPages, SOON));
+const loadOthers = () => setTimeout(() => (document.querySelector("main .loading") ? loadOthers() : loadFurtherPages()), SOON);
+window.addEventListener("load", loadOthers);

@@ -305,11 +305,9 @@ def best_runs(
     each model its best way. Some stored figures must not be shown
     (`findings.measure.class_order.judged_right`): who shows the best takes the first run whose figure may be.
     """
-    columns = index.columns()
+    columns, model, way = _what_ran(index)
     values: NDArray[np.float64] = index.figures(columns, metric, scope)
     places = np.flatnonzero(matching(columns, wanted) & ~np.isnan(values))
-    model = _name_codes(columns.models)[columns.model]
-    way = _name_codes(columns.stacks)[columns.stack]
     newest = places[::-1][_first_of_each(places[::-1], columns.dataset, model, way)]
     signed = -values[newest] if largest else values[newest]
     ordered = newest[np.lexsort((-newest, signed))]
@@ -328,11 +326,9 @@ def unmended_failures(index: RunIndex, wanted: RunsWanted) -> list[str]:
     What ran again is the same model by its name, as its content may have been what failed, on the same dataset in the
     same runtime with the same options. A run that has finished nothing yet has made nothing good.
     """
-    columns = index.columns()
+    columns, model, way = _what_ran(index)
     ended = columns.state != STATES.index(RunState.BEGUN)
     newest_first = np.flatnonzero(matching(columns, wanted) & ended)[::-1]
-    model = _name_codes(columns.models)[columns.model]
-    way = _name_codes(columns.stacks)[columns.stack]
     last = newest_first[_first_of_each(newest_first, columns.dataset, model, way)]
     failed = last[columns.state[last] == STATES.index(RunState.FAILED)]
     return [columns.ids[place] for place in np.sort(failed)[::-1].tolist()]
@@ -343,6 +339,16 @@ def models_run_on(index: RunIndex, datasets: tuple[str, ...]) -> frozenset[str]:
     columns = index.columns()
     codes = np.unique(columns.model[matching(columns, RunsWanted(datasets=datasets))])
     return frozenset(columns.models[code].name for code in codes.tolist())
+
+
+def _what_ran(index: RunIndex) -> tuple[RunColumns, NDArray[np.int64], NDArray[np.int64]]:
+    """The columns, with a number for the name of each run's model, and one for the runtime and options that ran it. The
+    names of many thousand models are gone through once, and not by every question about each dataset."""
+
+    def compute(columns: RunColumns) -> tuple[RunColumns, NDArray[np.int64], NDArray[np.int64]]:
+        return columns, _name_codes(columns.models)[columns.model], _name_codes(columns.stacks)[columns.stack]
+
+    return index.derived("what ran", compute)
 
 
 def _name_codes(subjects: Sequence[RunSubject]) -> NDArray[np.int64]:
