@@ -54,7 +54,7 @@ def figures_of_a_run(names):
 
 
 def two_runs(names):
-    """Runs on the same inputs, of which at least one answer differs; those that have answers, where the store has others."""
+    """Runs on the same inputs, of which at least one answer differs. Not every run of a store has answers."""
     if "a" in names:
         return names["a"], names["b"]
     by_data = {}

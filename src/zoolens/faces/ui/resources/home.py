@@ -152,7 +152,7 @@ def home(context: Context, query: HomeQuery) -> Home:
 
 @dataclass(frozen=True)
 class _Measured:
-    """What the store alone says. Of 100,000 runs it takes a few tenths of a second: it is kept until the store changes."""
+    """What the store alone says. Of 100,000 runs it takes tenths of a second, and is kept until the store changes."""
 
     runs: int
     datasets: int
