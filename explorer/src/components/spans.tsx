@@ -12,6 +12,7 @@ const PAUSE = 300; // milliseconds until the address is written
 const STEP = 1.4; // of a key or a button
 const DRAGGED = 4; // pixels from which on a click is a drag
 const TICK = 110; // pixels between two times
+const EDGE = 50; // pixels that the last of them may need
 
 interface SpanTimelineProps {
   call: TraceTimeline;
@@ -75,7 +76,7 @@ export function SpanTimeline({ call, title, stretch, picked, onPick }: SpanTimel
             {scale.ticks.map(({ share, words }) => (
               <>
                 <line x1={share * width} x2={share * width} y1={AXIS - 6} y2={height} class="grid" />
-                <text x={share * width + 3} y={14} class="tick">
+                <text x={share * width > width - EDGE ? width - 3 : share * width + 3} y={14} class={share * width > width - EDGE ? "tick last" : "tick"}>
                   {words} {scale.unit}
                 </text>
               </>
