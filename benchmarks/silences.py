@@ -147,7 +147,7 @@ def listen(words: list[str], environment: dict[str, str], folder: Path, *, until
             if now - last > gap:
                 gap, before = now - last, said[-300:]
             said, last, ended = said + new, now, not new
-        elif now - began > until:
+        if now - began > until:
             break
     code, cpu = _end(child, terminal, ended)
     shown = _ESCAPES.sub(b"", before).decode(errors="replace").replace("\r", "\n").strip().splitlines()

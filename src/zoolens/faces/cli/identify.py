@@ -58,18 +58,19 @@ def command(ctx: click.Context, /, model: str, store: str | None, as_json: bool,
 
 
 def _identified(model: str, store: str | None, chosen: dict[str, Any]) -> Identification:
+    from zoolens.base.present.bars import spinner
     from zoolens.base.store.store import borrowed_store
     from zoolens.findings.audit.identification import identify, stored
     from zoolens.findings.graph.structures.structure import structure_of
 
-    with trouble(), borrowed_store(store) as opened:
+    with trouble(), spinner(model, "read its structure and look for the nearest"), borrowed_store(store) as opened:
         structures = structure_of(model, store=opened, size=chosen["size"], extents=chosen["extents"])
         if len(structures) != 1:
             raise ZoolensError(f"{model} names {len(structures)} models.", hint="Name a single model, or a folder.")
         graph = structures[0].graph
         further = list(stored(opened, besides=_own_refs(structures[0])))
-    subject, names = _subject(structures[0], model), _names(structures[0], model)
-    return identify(graph, subject, names=names, n=chosen["shown"], further=further, like=chosen["like"])
+        subject, names = _subject(structures[0], model), _names(structures[0], model)
+        return identify(graph, subject, names=names, n=chosen["shown"], further=further, like=chosen["like"])
 
 
 def _refuse(result: Identification) -> None:

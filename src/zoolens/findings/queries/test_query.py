@@ -13,6 +13,7 @@ from zoolens.base.store.store import open_store
 from zoolens.findings.comparisons.conftest import one_hot, write_run
 from zoolens.findings.index.index import Index
 from zoolens.findings.index.tables.rows import Figure
+from zoolens.findings.queries.conftest import MODELS
 from zoolens.findings.queries.language.errors import QueryError
 from zoolens.findings.queries.language.syntax import Query
 from zoolens.findings.queries.planning.planner import make_plan
@@ -105,6 +106,21 @@ def test_task_takes_the_most_accurate_measured_model(index):
     assert answer.plan.guarantee.comparisons == answer.plan.candidates * answer.plan.reference.among
     with pytest.raises(ZoolensError, match="no task 'poetry'"):
         ask(index, "TASK poetry")
+
+
+def test_who_names_a_task_may_get_the_most_accurate_model_in_another_runtime(make_index):
+    """Who names a model by CORR asks what else there is."""
+    index = make_index({**MODELS, "big/litert": ("litert", 0, 90, 0.5)})
+    asked = "ON accuracy_drop <= 1% ORDER BY latency_p50"
+    answer = ask(index, f"TASK image-classification {asked}")
+    assert (answer.reference.runtime, answer.reference.ref) == ("onnxruntime", "toys:big@1.0")
+    assert (answer.best.runtime, answer.best.ref) == ("litert", "toys:big@1.0")
+    assert names(answer).count("big") == 1
+    assert "big" not in names(ask(index, f"CORR big {asked}"))
+    # in the order of agreement too, and its comparison is counted like any other
+    agreeing = ask(index, "TASK image-classification")
+    assert names(agreeing)[0] == "big"
+    assert agreeing.plan.candidates == ask(index, "CORR big").plan.candidates + 1
 
 
 def test_where(index):

@@ -47,7 +47,7 @@ def _asked(plan: Plan) -> Mask:
     """Every row of a model that the query is about, whatever is known of its answers and figures."""
     rows = all_pass((rule for rule in plan.clauses if not rule.looks_at_answers), len(plan.view))
     if plan.reference is not None:
-        rows &= plan.view.models != plan.view.models[plan.reference.row]
+        rows &= plan.reference.others(plan.view)
     return rows
 
 

@@ -100,7 +100,7 @@ def reference_rules(view: View, reference: Reference | None) -> tuple[AdmissionR
         return ()
     row = reference.row
     return (
-        AdmissionRule("not the reference itself", lambda: view.models != view.models[row], clause=False),
+        AdmissionRule("not the reference itself", lambda: reference.others(view), clause=False),
         AdmissionRule(
             "answered the probes, in the same classes",
             lambda: ~np.isnan(view.agreement(row)),

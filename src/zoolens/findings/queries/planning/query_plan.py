@@ -166,7 +166,7 @@ class Plan:
         return self.ranking.prepare(self.ranges, self.wanted, floor=self.floor, admit=self.mask)
 
     def best_rows(self) -> list[int]:
-        """The best row of each model but the reference's, as many as are wanted."""
+        """The best row of each model but for the reference, as many as are wanted."""
         return self._best_of(self.search(), self.limit)
 
     def rows_ahead(self, times: int) -> list[int]:
@@ -175,10 +175,11 @@ class Plan:
         return self._best_of(search(), times * self.limit)
 
     def _best_of(self, rows: NDArray[np.int64], limit: int) -> list[int]:
-        models = self.view.models
-        kept = {} if self.reference is None else {models.item(self.reference.row): -1}
+        models, reference = self.view.models, self.reference
+        kept = {models.item(reference.row): -1} if reference is not None and reference.named else {}
         for row, model in zip(rows.tolist(), models.take(rows).tolist(), strict=True):
-            kept.setdefault(model, row)
+            if reference is None or row != reference.row:
+                kept.setdefault(model, row)
         return [row for row in kept.values() if row >= 0][:limit]
 
     @cached_property

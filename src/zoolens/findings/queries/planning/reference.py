@@ -18,10 +18,20 @@ from zoolens.inventory.tasks.task import DEFAULT_TASK, task_names
 
 
 class Reference(NamedTuple):
-    """`among`: out of how many it was chosen by its answers on the probes; 1 where it was named beforehand."""
+    """`among`: out of how many it was chosen by its answers on the probes; 1 where it was named beforehand.
+    `named`: by CORR, and not chosen by TASK."""
 
     row: int
     among: int = 1
+    named: bool = True
+
+    def others(self, view: View) -> Mask:
+        """The rows that may be an answer. Who names a model asks for other models. Who names a task asks for any model
+        of it: the reference's own may be the best answer in another runtime, and only its row is none."""
+        others: Mask = np.arange(len(view)) != self.row
+        if self.named:
+            others &= view.models != view.models[self.row]
+        return others
 
 
 def task_category(task: str | None) -> str:
@@ -82,7 +92,7 @@ def _most_accurate(view: View, fitting: Mask) -> Reference:
         better = 1 if higher_is_better(view.quality) else -1
         accuracy = np.where(eligible, better * view.values(view.quality), -np.inf)
         if np.isfinite(accuracy).any():
-            return Reference(int(np.argmax(accuracy)), int(eligible.sum()))
+            return Reference(int(np.argmax(accuracy)), int(eligible.sum()), named=False)
     raise ClauseError(
         "TASK",
         "There is no model with a measured accuracy to compare candidates with.",
