@@ -173,6 +173,7 @@ def checked(graph: Graph) -> Graph:
     if len(graph.nodes) > MAX_NODES:
         raise ModelError(f"{graph.name} has {len(graph.nodes):,} nodes; more than {MAX_NODES:,} are not read.")
     made: set[str] = set()
+    sane: set[Shape] = set()  # values of a network have few different shapes
     for node in graph.nodes:
         if not made.issuperset(node.inputs):
             missing = next(name for name in node.inputs if name not in made)
@@ -182,9 +183,13 @@ def checked(graph: Graph) -> Graph:
         if node.name in made:
             raise ModelError(f"The graph of {graph.name} is damaged: two nodes are called {node.name[:60]!r}.")
         made.add(node.name)
-        check_shape(node.shape, node.name, graph.name)
+        if node.shape not in sane:
+            check_shape(node.shape, node.name, graph.name)
+            sane.add(node.shape)
         for tensor in node.parameters:
-            check_shape(tensor.shape, node.name, graph.name)
+            if tensor.shape not in sane:
+                check_shape(tensor.shape, node.name, graph.name)
+                sane.add(tensor.shape)
     if not graph.outputs:
         raise ModelError(f"The graph of {graph.name} is damaged: it has no outputs.")
     lost = next((name for name in graph.outputs if name not in made), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from math import pi, sqrt
 from typing import Any, Final
 
@@ -70,6 +70,13 @@ def _at_points(op: str, attributes: dict[str, Any]) -> Array:
 _TABLE: Final = np.stack([_at_points(op, attributes) for op, attributes in _NAMED])
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def _function(op: str, attributes: tuple[tuple[str, Any], ...]) -> tuple[Array, tuple[str, dict[str, Any]] | None]:
+    """The curve of one operator on one value, and the activation that it is. Networks use the same few all over."""
+    curve = _at_points(op, dict(attributes))
+    return curve, _known(curve)
+
+
 class _Curves:
     """Values as functions of other values, at the points. A long chain of arithmetic asks for the same ones again."""
 
@@ -103,8 +110,12 @@ def _named(curves: _Curves, node: Node, editor: Editor) -> Node | str:
     drawn: list[tuple[str, Array]] = []
     for source, steps in _functions_of_one(node, editor):
         if any(map(_bends, steps)):
-            drawn.append((source, curves.of(steps, source)))
-            activation = _known(drawn[-1][1])
+            if len(steps) == 1 and node.inputs == (source,):
+                curve, activation = _function(node.op, tuple(_exact(node).attributes.items()))
+            else:
+                curve = curves.of(steps, source)
+                activation = _known(curve)
+            drawn.append((source, curve))
             if activation is not None:
                 return _renamed(node, source, activation, curves)
     for source, values in reversed(drawn):
@@ -135,7 +146,7 @@ def _renamed(node: Node, source: str, activation: tuple[str, dict[str, Any]], cu
     if op == node.op and node.inputs == (source,):
         return node
     curves.forget(node.name)
-    return replace(node, op=op, inputs=(source,), attributes=attributes)
+    return replace(node, op=op, inputs=(source,), attributes=dict(attributes))
 
 
 def _functions_of_one(node: Node, editor: Editor) -> Iterator[tuple[str, list[Node]]]:

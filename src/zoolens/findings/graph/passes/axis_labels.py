@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from zoolens.findings.graph.ir.model import Graph, Node
@@ -112,6 +113,7 @@ def _on_last_axis(node: Node, known_axes: Labels) -> Iterator[tuple[str, str]]:
             yield other, axes
 
 
+@cache
 def canonical_order(axes: str) -> tuple[int, ...]:
     """Which axis comes where when they are put in the order N, C, spatial."""
     return tuple(sorted(range(len(axes)), key=lambda axis: CANONICAL.index(axes[axis])))

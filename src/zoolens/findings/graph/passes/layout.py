@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class _Layout:
         axes = self.known.get(name)
         if axes:
             return canonical_order(axes)
-        return tuple(range(len(self.graph.by_name[name].shape)))
+        return _unmoved(len(self.graph.by_name[name].shape))
 
     def _rewrite(self, node: Node) -> Node | str:
         if not node.inputs:
@@ -104,8 +105,10 @@ class _Layout:
     def _keeping(self, node: Node) -> Node:
         order = self.order(node.name)
         wanted = canonical_order(node.axes) if node.axes and len(node.axes) != len(node.shape) else order
-        inputs = tuple(self._in_order(name, wanted, node.name) for name in node.inputs)
-        changed = replace(node, inputs=inputs, shape=arranged(node.shape, order))
+        inputs = tuple([self._in_order(name, wanted, node.name) for name in node.inputs])
+        shape = arranged(node.shape, order)
+        same = inputs == node.inputs and shape == node.shape
+        changed = node if same else replace(node, inputs=inputs, shape=shape)
         return self._with_axes(changed, order)
 
     def _in_order(self, name: str, wanted: Order, base: str) -> str:
@@ -142,6 +145,9 @@ class _Layout:
 
     def _with_axes(self, node: Node, order: Order) -> Node:
         changes: dict[str, Any] = {}
+        axes = node.get("axes")
+        if order == _unmoved(len(order)) and (axes is None or node.op == "roll" or list(axes) == sorted(axes)):
+            return node
         if node.get("axis") is not None:
             changes["axis"] = order.index(node.get("axis"))
         if node.get("axes") is not None:
@@ -227,6 +233,11 @@ class _Layout:
         if node.op in ("reshape", "expand") and not moves(node.shape, order):
             return replace(changed, shape=arranged(node.shape, order))
         return self._settled(changed, tuple(range(len(order))))
+
+
+@cache
+def _unmoved(rank: int) -> Order:
+    return tuple(range(rank))
 
 
 def arranged(values: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:

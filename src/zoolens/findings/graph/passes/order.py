@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from zoolens.findings.graph.ir.equality import node_hashes
 from zoolens.findings.graph.ir.model import Graph, Node
@@ -16,20 +17,29 @@ def settle_order(graph: Graph) -> Graph:
 def _with_longest_first(graph: Graph) -> Graph:
     """Terms with the longest path first; among equals by their kernels, then by what leads to them. What leads to them
     comes last because a rounded constant or a folded norm far above would change it."""
-    hashes = node_hashes(graph)
     depth: dict[str, int] = {}
 
-    def place(name: str) -> tuple[int, str, tuple[int, ...], str]:
+    def place(name: str) -> tuple[int, str, tuple[int, ...]]:
         node = graph.by_name[name]
         kernel = node.parameter("kernel")
         shape = kernel.shape if kernel else ()
-        return -depth[name], node.op, shape, hashes[name]
+        return -depth[name], node.op, shape
+
+    @cache
+    def hashes() -> dict[str, str]:  # of all that leads to each value; they take longer than the rest, and few sums need them
+        return node_hashes(graph)
+
+    def ordered(names: tuple[str, ...]) -> tuple[str, ...]:
+        places = {name: place(name) for name in names}
+        if len(set(places.values())) == len(names):
+            return tuple(sorted(names, key=places.__getitem__))
+        return tuple(sorted(names, key=lambda name: (places[name], hashes()[name])))
 
     nodes = []
     for node in graph.nodes:
-        depth[node.name] = 1 + max((depth[name] for name in node.inputs), default=0)
+        depth[node.name] = 1 + max([depth[name] for name in node.inputs], default=0)
         if node.op in COMMUTATIVE and len(node.inputs) > 1:
-            inputs = tuple(sorted(node.inputs, key=place))
+            inputs = ordered(node.inputs)
             node = replace(node, inputs=inputs) if inputs != node.inputs else node
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes))

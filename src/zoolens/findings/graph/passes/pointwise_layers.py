@@ -32,6 +32,7 @@ _MAPS: Final = ("NHWC", "NCHW")
 _LAST: Final = 3  # axis of the channels of a map, when they come last
 _TOKENS: Final = 3  # axes of places that were joined to one axis, channels last
 _TURN: Final = (0, 2, 3, 1)  # from channels first to channels last
+_ARRANGING: Final = {*STEPS, "slice"}  # places are arranged by these alone; patches are strided slices
 _POINTWISE: Final = (ACTIVATIONS - {"prelu"}) | (ARITHMETIC - {"pow"}) | {
     "dense", "layer_norm", "rms_norm", "affine", "erf",  # by which exporters spell out a GELU
 }  # fmt: skip
@@ -40,6 +41,8 @@ Cut = tuple[Shape, tuple[ArrangementStep, ...]]
 
 
 def join_places(graph: Graph) -> Graph:
+    if graph.ops.isdisjoint(_ARRANGING):
+        return graph
     known = {name: axes for name, axes in labels(graph).items() if axes in _MAPS}
     return _Places(graph, known).rewritten() if known else graph
 

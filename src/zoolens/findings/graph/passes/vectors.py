@@ -39,10 +39,12 @@ def is_point(shape: Shape) -> bool:
 
 
 def _sink(node: Node, editor: Editor) -> Node | str:
+    if not is_point(node.shape):
+        return node
     vectors = [_vector(name, editor) for name in node.inputs]
     inputs = [name for name in vectors if name is not None]
     along_channels = node.get("axis", 1) == 1 and tuple(node.get("axes", (1,))) == (1,)
-    if len(inputs) != len(vectors) or not is_point(node.shape) or not along_channels:
+    if len(inputs) != len(vectors) or not along_channels:
         return node
     vector = editor.emit(
         node.op, inputs, node.shape[:2], base=node.name, source=node.source, parameters=node.parameters,
@@ -52,9 +54,11 @@ def _sink(node: Node, editor: Editor) -> Node | str:
 
 
 def _conv(node: Node, editor: Editor) -> Node | str:
+    if not is_point(node.shape):
+        return node
     source = editor.maker(node.inputs[0])
     kernel = tuple(node.get("kernel"))
-    covers = kernel == source.shape[2:] and is_point(node.shape) and not any(node.get("pads") or ())
+    covers = kernel == source.shape[2:] and not any(node.get("pads") or ())
     spread = set(node.get("dilation") or (1,)) != {1} and set(kernel) != {1}
     if not covers or spread or node.get("groups", 1) != 1:
         return node

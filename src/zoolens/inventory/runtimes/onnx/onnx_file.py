@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from math import prod
 from pathlib import Path
@@ -34,6 +35,10 @@ DTYPES: Final = {
 }
 _MAX_NODES: Final = 200_000
 _MAX_RANK: Final = 64
+_SHORT: Final = 64  # bytes of a message that is read once for all places where it stands
+# Fields of an attribute that hold graphs, and those that hold graphs, several tensors or sparse ones.
+_GRAPHS: Final = frozenset({6, 11})
+_NESTED: Final = frozenset({6, 10, 11, 22, 23})
 _LOCATION: Final = b"location"  # the key under which a tensor names a file
 _SIZES: Final = {1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 16: 2}
 _WEIGHT_TYPES: Final = {"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32"}
@@ -332,16 +337,34 @@ def _add_node(graph: OnnxGraph, data: Buffer) -> None:
         elif number in texts:
             texts[number] = text(value)
         elif number == 5:
-            attributes.append(content(value))
-            for inner, part in fields(attributes[-1]):
-                if inner == 5:
-                    constant = read_tensor(content(part))
-                has_subgraph |= inner in (6, 11)
-                graph.nested |= inner in (6, 10, 11, 22, 23)
+            message = content(value)
+            attributes.append(message)
+            tensor, inside = _short_attribute(bytes(message)) if len(message) <= _SHORT else _held(message)
+            constant = tensor or constant
+            has_subgraph |= bool(inside & _GRAPHS)
+            graph.nested |= bool(inside)
     if texts[4] == "Constant" and constant is not None and outputs:
         graph.constants[outputs[0]] = constant
     node = OnnxNode(texts[4], tuple(inputs), tuple(outputs), has_subgraph, texts[3], texts[7], tuple(attributes))
     graph.nodes.append(node)
+
+
+def _held(attribute: Buffer) -> tuple[OnnxTensor | None, frozenset[int]]:
+    """The tensor that an attribute is, and which of its fields hold graphs, several tensors or sparse ones."""
+    tensor = None
+    inside = set()
+    for number, value in fields(attribute):
+        if number == 5:
+            tensor = read_tensor(content(value))
+        elif number in _NESTED:
+            inside.add(number)
+    return tensor, frozenset(inside)
+
+
+@lru_cache(maxsize=4096)
+def _short_attribute(message: bytes) -> tuple[OnnxTensor | None, frozenset[int]]:
+    """Layers of a network repeat the same few attributes."""
+    return _held(memoryview(message))
 
 
 def read_tensor(data: Buffer) -> OnnxTensor:
@@ -375,18 +398,33 @@ def external_entry(data: Buffer) -> dict[str, str]:
 
 def _value_info(data: Buffer) -> TensorSpec:
     name, dtype = "", "unknown"
-    shape: list[int | None] = []
+    shape: tuple[int | None, ...] = ()
     for number, value in fields(data):
         if number == 1:
             name = text(value)
         elif number == 2:
-            for kind, tensor_type in fields(content(value)):
-                if kind == 1:
-                    dtype, shape = _tensor_type(content(tensor_type))
-    return TensorSpec(name, tuple(shape), dtype)
+            message = content(value)
+            found = _short_type(bytes(message)) if len(message) <= _SHORT else _value_type(message)
+            dtype, shape = found or (dtype, shape)
+    return TensorSpec(name, shape, dtype)
 
 
-def _tensor_type(data: Buffer) -> tuple[str, list[int | None]]:
+@lru_cache(maxsize=4096)
+def _short_type(message: bytes) -> tuple[str, tuple[int | None, ...]] | None:
+    """Values of a network have few different types."""
+    return _value_type(memoryview(message))
+
+
+def _value_type(data: Buffer) -> tuple[str, tuple[int | None, ...]] | None:
+    """The type and shape of a value that is a tensor; None for others."""
+    found = None
+    for kind, tensor_type in fields(data):
+        if kind == 1:
+            found = _tensor_type(content(tensor_type))
+    return found
+
+
+def _tensor_type(data: Buffer) -> tuple[str, tuple[int | None, ...]]:
     dtype = "unknown"
     shape: list[int | None] = []
     for number, value in fields(data):
@@ -397,4 +435,4 @@ def _tensor_type(data: Buffer) -> tuple[str, list[int | None]]:
                 if inner == 1:
                     extents = [signed(v) for n, v in fields(content(dimension)) if n == 1 and isinstance(v, int)]
                     shape.append(extents[0] if extents and extents[0] > 0 else None)
-    return dtype, shape
+    return dtype, tuple(shape)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,7 @@ _NUMBERS: Final = {
     "float32": "<f4", "uint8": "u1", "int8": "i1", "uint16": "<u2", "int16": "<i2", "int32": "<i4", "int64": "<i8",
     "bool": "?", "float16": "<f2", "float64": "<f8", "bfloat16": "<u2",
 }  # fmt: skip
+_SHORT: Final = 64  # bytes of an attribute's message
 # Field of TensorProto that holds values one by one -> how they are packed.
 _FLOATS, _INT32S, _INT64S, _RAW, _DOUBLES, _UINT64S = 4, 5, 7, 9, 10, 11
 
@@ -33,9 +35,22 @@ _FLOATS, _INT32S, _INT64S, _RAW, _DOUBLES, _UINT64S = 4, 5, 7, 9, 10, 11
 def attributes(node: OnnxNode) -> dict[str, Any]:
     """Numbers, texts, lists of them, tensors and graphs by name; the rest is left out."""
     try:
-        return dict(_attribute(message) for message in node.attributes)
+        return dict([_attribute(message) if len(message) > _SHORT else _short(message) for message in node.attributes])
     except (ValueError, IndexError, struct.error) as error:
         raise ModelError(f"The ONNX graph is damaged: the attributes of {node.op[:60]!r} are unreadable.") from error
+
+
+def _short(message: Buffer) -> tuple[str, Any]:
+    name, value = _known_attribute(bytes(message))
+    if isinstance(value, list):
+        return name, value.copy()
+    return name, value
+
+
+@lru_cache(maxsize=4096)
+def _known_attribute(message: bytes) -> tuple[str, Any]:
+    """Layers of a network repeat the same few attributes."""
+    return _attribute(memoryview(message))
 
 
 def _attribute(message: Buffer) -> tuple[str, Any]:
