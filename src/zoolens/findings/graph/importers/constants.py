@@ -69,7 +69,9 @@ class Constant:
         return self.load()
 
     def integers(self) -> list[int]:
-        return [int(value) for value in self.values().ravel()]
+        values = self.values().ravel()
+        whole: list[int] = values.tolist() if values.dtype.kind in "iu" else [int(value) for value in values]
+        return whole
 
     def reshaped(self, shape: Sequence[int]) -> Constant:
         wanted = tuple(shape)
@@ -112,7 +114,7 @@ def _name(dtype: np.dtype[Any]) -> str:
 
 def repeated(value: Array, shape: Sequence[int], key: str) -> Constant:
     """One number in every place, whatever the shape: nothing is allocated."""
-    wanted = tuple(int(extent) for extent in shape)
+    wanted = tuple(map(int, shape))
     check_shape(wanted, key, "The graph")
     return Constant(wanted, _name(value.dtype), key, lambda: np.broadcast_to(value, wanted), learned=False)
 

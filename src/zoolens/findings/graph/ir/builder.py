@@ -55,7 +55,7 @@ class GraphBuilder:
         known = {key: value for key, value in attributes.items() if value is not None}
         if not isinstance(axes, str):
             known["axes"] = axes
-        extents = tuple(int(extent) for extent in shape)
+        extents = tuple(map(int, shape))
         meaning = axes if isinstance(axes, str) else ""
         self._positions[unique] = len(self.nodes)
         self.nodes.append(Node(unique, op, tuple(inputs), extents, known, tuple(parameters), source, meaning))
@@ -84,7 +84,7 @@ class GraphBuilder:
         if self.keep_weights and values is not None:
             key = free_key(key, values, self.weights.get)
             self.weights[key] = values
-        return Parameter(role, tuple(int(extent) for extent in shape), key)
+        return Parameter(role, tuple(map(int, shape)), key)
 
     def fixed_parameter(self, role: str, values: Array, key: str) -> Parameter:
         """Describe a tensor whose numbers the source tells: statistics of a norm, a scale that is a constant."""

@@ -90,7 +90,7 @@ def output_shape(
         shape = rule(case)
     except (IndexError, KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise ModelError(f"{op!r} does not fit inputs of the shapes {_words(inputs)}.") from error
-    if any(extent < 0 for extent in shape):
+    if shape and min(shape) < 0:
         raise ModelError(f"{op!r} would have an output of the shape {_words([shape])}.")
     return shape
 

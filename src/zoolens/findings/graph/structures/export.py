@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.findings.graph.structures.export_pool import TIMEOUT, Exported, ExportJob, export_locally
-from zoolens.findings.graph.structures.fanout import export_elsewhere
 
 K = TypeVar("K")
 
@@ -22,6 +21,9 @@ def export_many(
     """Yield graphs as they are ready, in any order. A failed job is an `Exported` with an error and stops no other."""
     executor = current_executor()
     if executor.elsewhere:
+        # Imported here: it needs all that opens datasets, which takes half a second of a command on one machine.
+        from zoolens.findings.graph.structures.fanout import export_elsewhere
+
         return export_elsewhere(executor, jobs, timeout, say)
     return export_locally(jobs, workers=workers, say=say, timeout=timeout)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Buffer = memoryview
 Field = tuple[int, int | Buffer]
 
+_NO_BYTES: Final = "a number stands where a text or message belongs"
 _MAX_FIELDS: Final = 1 << 20  # of one message; tensors are packed into one field
 
 
@@ -64,12 +65,14 @@ def fields(data: Buffer) -> Iterator[Field]:
 
 def content(value: int | Buffer) -> Buffer:
     if isinstance(value, int):
-        raise ValueError("a number stands where a text or message belongs")  # noqa: TRY004 - read as damage
+        raise ValueError(_NO_BYTES)  # noqa: TRY004 - read as damage
     return value
 
 
 def text(value: int | Buffer) -> str:
-    return str(content(value), "utf-8")
+    if isinstance(value, int):
+        raise ValueError(_NO_BYTES)  # noqa: TRY004 - read as damage
+    return str(value, "utf-8")
 
 
 def signed(value: int) -> int:

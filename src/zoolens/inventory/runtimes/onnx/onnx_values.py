@@ -142,7 +142,21 @@ def array(tensor: OnnxTensor, folder: Path) -> Array:
 
 
 def _inline(tensor: OnnxTensor, kind: str) -> Array:
-    parts = [_values(number, value, kind) for number, value in fields(tensor.message) if number in _DECODERS]
+    if len(tensor.message) <= _SHORT:
+        return _short_tensor(bytes(tensor.message), kind)
+    return _decoded(tensor.message, kind)
+
+
+@lru_cache(maxsize=4096)
+def _short_tensor(message: bytes, kind: str) -> Array:
+    """Zeros and ones that fill tensors are written again for each of them."""
+    values = _decoded(memoryview(message), kind)
+    values.flags.writeable = False
+    return values
+
+
+def _decoded(message: Buffer, kind: str) -> Array:
+    parts = [_values(number, value, kind) for number, value in fields(message) if number in _DECODERS]
     if len(parts) == 1:
         return parts[0]
     joined = np.concatenate([np.zeros(0, kind), *parts])
