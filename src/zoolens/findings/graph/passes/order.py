@@ -26,7 +26,7 @@ def _with_longest_first(graph: Graph) -> Graph:
         return -depth[name], node.op, shape
 
     @cache
-    def hashes() -> dict[str, str]:  # of all that leads to each value; they take longer than the rest, and few sums need them
+    def hashes() -> dict[str, str]:  # they take longer than the rest, and few sums need them
         return node_hashes(graph)
 
     def ordered(names: tuple[str, ...]) -> tuple[str, ...]:
