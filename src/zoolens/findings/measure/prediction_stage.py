@@ -34,6 +34,7 @@ from zoolens.findings.measure.suspicions import ALL_THE_SAME, MIXES_ROWS, ROW_SU
 from zoolens.inventory.datasets.dataset import Dataset, Sample
 from zoolens.inventory.datasets.loader import Batch as Inputs
 from zoolens.inventory.datasets.loader import batches
+from zoolens.inventory.datasets.read_ahead import ReadAhead
 from zoolens.inventory.datasets.text_dataset import text_values
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT
@@ -161,14 +162,16 @@ def batch_size(subject: Subject) -> int:
 def _predict_from(context: Context, start: int, part: int, stop: int | None = None) -> bool:
     """Predict all inputs from `start` on, or those before `stop`. False: another process wrote the same part before
     us."""
-    subject, store = context.subject(), context.store
+    store = context.store
+    with ReadAhead(context.dataset, start) as dataset:
+        subject = context.subject()
     subject.check_answers()
     size = batch_size(subject)
     waiting: list[_Answered] = []
     buffer, written = PredictionBuffer(start, [output.task for output in subject.outputs]), time.monotonic()
     # Tokens are made elsewhere, many texts at once.
     workers = 1 if subject.reads_records else context.decode_threads
-    inputs = batches(context.dataset, subject.preparation, size, start=start, workers=workers)
+    inputs = batches(dataset, subject.preparation, size, start=start, workers=workers)
     wanted = inputs if stop is None else islice(inputs, -(-(stop - start) // size))
     for batch, answers in answered_batches(subject, wanted):
         waiting.append((batch, answers))
