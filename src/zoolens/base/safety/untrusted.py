@@ -51,10 +51,7 @@ class Refused(OSError):
 
 def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> BinaryIO:
     """The file at `path` for reading; Refused where it is no regular file, after links were followed if they are."""
-    # Before it is opened: that alone can wait for a pipe's writer, or rewind a tape.
-    size_of(path)
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-    descriptor = os.open(path, flags if follow_links else flags | getattr(os, "O_NOFOLLOW", 0))
+    descriptor = _opened(path, follow_links=follow_links)
     try:
         # Another file may lie there by now.
         _check(os.fstat(descriptor))
@@ -62,6 +59,13 @@ def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> 
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def _opened(path: str | os.PathLike[str], *, follow_links: bool = True) -> int:
+    # Before it is opened: that alone can wait for a pipe's writer, or rewind a tape.
+    size_of(path)
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+    return os.open(path, flags if follow_links else flags | getattr(os, "O_NOFOLLOW", 0))
 
 
 def size_of(path: str | os.PathLike[str]) -> int:
@@ -88,6 +92,23 @@ def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
         if os.fstat(file.fileno()).st_size > limit:
             raise _too_long("it has", limit)
         return read_limited(file, limit)
+
+
+def read_small(path: str | os.PathLike[str], most: int) -> bytes | None:
+    """All of a regular file of at most so many bytes, else None. It is for thousands of images: a file object takes as
+    long to make as a file of 10 kB to read."""
+    descriptor = _opened(path)
+    try:
+        size = _check(os.fstat(descriptor))
+        if size > most:
+            return None
+        parts = [os.read(descriptor, size)]
+        # A file that lies far away may come in pieces.
+        while (left := size - sum(map(len, parts))) and (part := os.read(descriptor, left)):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
 
 
 def read_text(path: str | os.PathLike[str], limit: int) -> str:

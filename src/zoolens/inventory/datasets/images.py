@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from zoolens.base.errors import DatasetError
-from zoolens.base.safety.untrusted import open_regular, read_limited
+from zoolens.base.safety.untrusted import open_regular, read_limited, read_small
 from zoolens.inventory.datasets.jpeg import jpeg_decoder
 
 SUFFIXES: Final = frozenset(
@@ -51,20 +50,13 @@ def decode_image(
     """
     with _said_of(name):
         if isinstance(source, str):
-            source = _small_content(source) or source
+            source = read_small(source, _AT_ONCE) or source
         quick = jpeg_decoder() if decode is None else None
         if quick is not None and isinstance(source, bytes):
             pixels = quick(source, keep_gray, MAX_PIXELS)
             if pixels is not None:
                 return pixels
         return _decoded(source, name, keep_gray=keep_gray, decode=decode)
-
-
-def _small_content(path: str) -> bytes | None:
-    """The bytes of a file of usual size; None: whoever decodes it reads from the file itself."""
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        return file.read(size) if size <= _AT_ONCE else None
 
 
 def _decoded(source: str | bytes, name: str, *, keep_gray: bool, decode: Decode | None) -> NDArray[np.uint8]:
