@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, func, insert, select, update
+from sqlalchemy import Connection, Executable, Select, Table, bindparam, func, insert, select, update
 
 from zoolens.base.errors import UnknownName
 from zoolens.base.store import schema
 from zoolens.base.store.bulk import WrittenPart
-from zoolens.base.store.checksums import COLUMN, checksum
+from zoolens.base.store.checksums import COLUMN, checked_rows, checksum
 from zoolens.base.store.figures import keep_figures
 from zoolens.base.store.part_rows import part_name
-from zoolens.base.store.queries import has_id, load_rows, load_runs, next_attempt
+from zoolens.base.store.queries import everything, load_rows, load_run, next_attempt
 from zoolens.base.store.records import (
     DONE,
     DatasetRecord,
@@ -69,7 +70,9 @@ def create_run(
     if kind is RunKind.EVALUATION and (known := lock_run(connection, key.id))["kind"] == RunKind.TRIAL:
         change_run(connection, known, kind=kind.value)
     note_change(connection, key.id)
-    return load_runs(connection, has_id(key.id))[0]
+    run = load_run(connection, key.id)
+    assert run is not None  # it was added or is there
+    return run
 
 
 def _add_subjects(
@@ -109,10 +112,30 @@ def change_run(connection: Connection, row: Mapping[str, Any], **values: Any) ->
 
 def lock_run(connection: Connection, run_id: str) -> dict[str, Any]:
     """Hold the run against other writers until the transaction ends, and return its row, JSON as text."""
-    rows = load_rows(connection, schema.runs, schema.runs.c.id == run_id, lock=True)
+    rows = list(checked_rows(schema.runs.name, connection.execute(_held_run(), {"run": run_id})))
     if not rows:
         raise UnknownName("run", run_id)
-    return rows[0]
+    row: dict[str, Any] = rows[0]._asdict()
+    return row
+
+
+# Statements that every stage of an evaluation needs are made once: that takes SQLAlchemy as long as to execute one.
+@cache
+def _held_run() -> Select[Any]:
+    return everything(schema.runs).where(schema.runs.c.id == bindparam("run")).with_for_update(key_share=True)
+
+
+@cache
+def _one_stage() -> Select[Any]:
+    table = schema.stages.c
+    same = (table.run_id == bindparam("run"), table.stage == bindparam("stage_name"))
+    return everything(schema.stages).where(*same)
+
+
+@cache
+def _fact_count() -> Select[tuple[int]]:
+    facts = schema.observations.c
+    return select(func.count()).where(facts.run_id == bindparam("run"), facts.stage == bindparam("stage_name"))
 
 
 # --- stages and observations
@@ -134,15 +157,16 @@ def set_stage(
     table, facts = schema.stages, schema.observations
     updated = now()
     add_rows(connection, facts, [_observation_row(run_id, stage, observation, updated) for observation in observations])
-    same = (table.c.run_id == run_id, table.c.stage == stage)
-    counted = select(func.count()).where(facts.c.run_id == run_id, facts.c.stage == stage)
+    this = {"run": run_id, "stage_name": stage}
     values = {"state": state, "error": error, "details": dict(details or {}), "updated": updated}
-    known = load_rows(connection, table, *same)
+    known = [row._asdict() for row in checked_rows(table.name, connection.execute(_one_stage(), this))]
     if known and known[0]["state"] == DONE:
         values = {name: known[0][name] for name in values} | {"details": json.loads(known[0]["details"])}
-    row = {"run_id": run_id, "stage": stage, **values, "facts": connection.execute(counted).scalar_one()}
+    count = connection.execute(_fact_count(), this).scalar_one()
+    row = {"run_id": run_id, "stage": stage, **values, "facts": count}
     if known:
         row[COLUMN] = checksum(table.name, row)
+        same = (table.c.run_id == run_id, table.c.stage == stage)
         connection.execute(update(table).where(*same).values(**row))
     else:
         add_rows(connection, table, [row])
@@ -186,9 +210,14 @@ def add_rows(connection: Connection, table: Table, rows: list[dict[str, Any]]) -
     """Insert rows, each with its checksum; those whose key exists are ignored."""
     if not rows:
         return
-    if connection.dialect.name == "sqlite":
+    signed = [{**row, COLUMN: checksum(table.name, row)} for row in rows]
+    connection.execute(_insert_new(table, connection.dialect.name), signed)
+
+
+@cache
+def _insert_new(table: Table, database: str) -> Executable:
+    if database == "sqlite":
         from sqlalchemy.dialects import sqlite as dialect
     else:
         from sqlalchemy.dialects import postgresql as dialect  # type: ignore[no-redef]
-    signed = [{**row, COLUMN: checksum(table.name, row)} for row in rows]
-    connection.execute(dialect.insert(table).on_conflict_do_nothing(), signed)
+    return dialect.insert(table).on_conflict_do_nothing()

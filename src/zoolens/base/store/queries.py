@@ -69,7 +69,22 @@ def load_runs(
     query = everything(runs).where(*where).order_by(runs.c.seq.desc()).limit(limit)
     if offset:
         query = query.offset(offset)
-    rows = list(checked_rows(runs.name, connection.execute(query)))
+    return _as_runs(connection, connection.execute(query), stages)
+
+
+def load_run(connection: Connection, run_id: str) -> Run | None:
+    """Returns the run of this id, if there is one."""
+    result = connection.execute(_one_run(), {"run": storable_text(run_id)})
+    return next(iter(_as_runs(connection, result, stages=True)), None)
+
+
+@cache
+def _one_run() -> Select[Any]:
+    return everything(runs).where(runs.c.id == bindparam("run"))
+
+
+def _as_runs(connection: Connection, result: Any, stages: bool | Collection[str]) -> list[Run]:
+    rows = list(checked_rows(runs.name, result))
     names = None if isinstance(stages, bool) else stages
     states = _stage_words(connection, [row.id for row in rows], names) if stages else {}
     subjects = _Subjects(connection, rows)
@@ -117,9 +132,13 @@ def of_kinds(*kinds: RunKind) -> ColumnElement[bool]:
 
 def shared_names(connection: Connection) -> list[str]:
     """Returns the names that several datasets share."""
+    return [str(row.name) for row in connection.execute(_shared_names())]
+
+
+@cache
+def _shared_names() -> Select[tuple[str]]:
     name = datasets.c.name
-    query = select(name).group_by(name).having(func.count() > 1).order_by(name)
-    return [str(row.name) for row in connection.execute(query)]
+    return select(name).group_by(name).having(func.count() > 1).order_by(name)
 
 
 def dataset_names(connection: Connection) -> dict[str, str]:
@@ -198,13 +217,20 @@ def _dataset(row: Row[Any], shared: Collection[str]) -> DatasetRecord:
 def _by_fingerprint(connection: Connection, table: Table, wanted: Collection[str]) -> dict[str, Row[Any]]:
     by_fingerprint: dict[str, Row[Any]] = {}
     for chunk in in_chunks(wanted):
-        result = connection.execute(everything(table).where(table.c.fingerprint.in_(chunk)))
+        result = connection.execute(_of_fingerprints(table), {"wanted": chunk})
         by_fingerprint |= {row.fingerprint: row for row in checked_rows(table.name, result)}
     if len(by_fingerprint) < len(wanted):
         raise DamagedRow(
             f"{len(wanted) - len(by_fingerprint)} of {len(wanted)} {table.name} that runs refer to are missing"
         )
     return by_fingerprint
+
+
+@cache
+def _of_fingerprints(table: Table) -> Select[Any]:
+    """One statement for all: to make it takes SQLAlchemy as long as to execute it."""
+    key = table.c.fingerprint
+    return everything(table).where(key.in_(bindparam("wanted", type_=key.type, expanding=True)))
 
 
 def _named(kind: str, pattern: str) -> Select[tuple[str]]:
@@ -265,10 +291,17 @@ def _stage_rows(
     connection: Connection, run_ids: Collection[str], names: Collection[str] | None = None
 ) -> Iterator[Row[Any]]:
     for chunk in in_chunks(run_ids):
-        query = everything(stages).where(stages.c.run_id.in_(chunk)).order_by(stages.c.updated, stages.c.stage)
+        query = _stages_of_runs()
         if names is not None:
             query = query.where(stages.c.stage.in_(names))
-        yield from checked_rows(stages.name, connection.execute(query))
+        yield from checked_rows(stages.name, connection.execute(query, {"of_runs": chunk}))
+
+
+@cache
+def _stages_of_runs() -> Select[Any]:
+    run = stages.c.run_id
+    some = run.in_(bindparam("of_runs", type_=run.type, expanding=True))
+    return everything(stages).where(some).order_by(stages.c.updated, stages.c.stage)
 
 
 def load_observations(

@@ -63,7 +63,8 @@ def _matching(connection: Connection, name: str) -> list[Run]:
     if last := _LAST.fullmatch(name):
         return _last(connection, int(last[1] or 0))
     if _FULL_ID.fullmatch(name):
-        return queries.load_runs(connection, queries.has_id(name))
+        run = queries.load_run(connection, name)
+        return [] if run is None else [run]
     if _PREFIX.fullmatch(name):
         return queries.load_runs(connection, schema.runs.c.id.startswith(name), limit=_MOST_NAMED + 1)
     return []
