@@ -3,12 +3,17 @@ boxes (demo:shapes)."""
 
 from __future__ import annotations
 
-from typing import Final
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from zoolens.base.errors import DatasetError
+from zoolens.inventory.datasets.arrays import ArrayDataset
 from zoolens.inventory.datasets.coco import open_coco
 from zoolens.inventory.datasets.dataset import Dataset
-from zoolens.inventory.datasets.idx import FASHION_MNIST, IdxDataset
+from zoolens.inventory.datasets.idx import FASHION_MNIST, read_idx
 from zoolens.inventory.zoos.demo import DATA_FOLDER, SHAPES_FOLDER
 
 NAME: Final = "fashion-mnist/test[:2000]"
@@ -27,6 +32,11 @@ def open_demo(location: str = "", **options: str) -> Dataset:
             f"The demo datasets are demo and demo:{SHAPES}, without options, but got {given}.",
             hint="Use the dataset kind idx for IDX files of your own, and coco for boxes.",
         )
-    return IdxDataset(
-        DATA_FOLDER / "t2k-images-idx3-ubyte.gz", DATA_FOLDER / "t2k-labels-idx1-ubyte.gz", name=NAME, classes=CLASSES
-    )
+    return ArrayDataset(*_arrays(), name=NAME, classes=CLASSES)
+
+
+@cache
+def _arrays() -> tuple[NDArray[Any], NDArray[Any]]:
+    """Unpacked once: that takes longer than the answers of a small model."""
+    images, labels = (read_idx(DATA_FOLDER / f"t2k-{name}-ubyte.gz") for name in ("images-idx3", "labels-idx1"))
+    return images[..., np.newaxis], labels

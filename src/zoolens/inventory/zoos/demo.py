@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import ClassVar, Final
 
 from zoolens.inventory.manifests.files import read_manifest
+from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.zoos.zoo import Entry, Weights, Zoo
 
 DATA_FOLDER: Final = Path(__file__).parent / "demo_data"
@@ -24,4 +26,10 @@ class DemoZoo(Zoo):
     def entries(self, search: str | None = None) -> Iterator[Entry]:
         for path in sorted(MODELS_FOLDER.glob("*.yaml")):
             if search is None or search.lower() in path.stem:
-                yield Entry(self.name, read_manifest(path), Weights.PRESENT, MODELS_FOLDER)
+                yield Entry(self.name, _manifest(path), Weights.PRESENT, MODELS_FOLDER)
+
+
+@cache
+def _manifest(path: Path) -> Manifest:
+    """Read once: to find one model, all are listed, which took a sixth of the time of a small evaluation."""
+    return read_manifest(path)
