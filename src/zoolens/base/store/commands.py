@@ -133,7 +133,7 @@ def _one_stage() -> Select[Any]:
 
 
 @cache
-def _fact_count() -> Select[tuple[int]]:
+def _fact_count() -> Select[int]:
     facts = schema.observations.c
     return select(func.count()).where(facts.run_id == bindparam("run"), facts.stage == bindparam("stage_name"))
 
