@@ -11,12 +11,13 @@ from sqlalchemy import Connection, Table, func, select
 from sqlalchemy.exc import DBAPIError
 
 from zoolens.base.errors import DamagedStore
-from zoolens.base.store import queries, schema
+from zoolens.base.store import schema
 from zoolens.base.store.checksums import CHECKED, DamagedRow, check_row
 from zoolens.base.store.figures import stale_figures
 from zoolens.base.store.queries import in_chunks
 from zoolens.base.store.records import Part, RunKey
 from zoolens.base.store.retry import is_transient, reason
+from zoolens.base.store.statements import everything
 from zoolens.base.store.store import RUNS_AT_ONCE, Store
 
 MOST: Final = 1_000  # damages that are told; who has more restores a backup
@@ -77,7 +78,7 @@ def _raise_passing(error: Exception) -> None:
 def _check_table(connection: Connection, table: Table) -> tuple[int, list[str]]:
     count, damage = 0, []
     try:
-        for row in connection.execute(queries.everything(table)):
+        for row in connection.execute(everything(table)):
             count += 1
             try:
                 check_row(table.name, row)

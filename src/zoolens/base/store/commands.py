@@ -8,18 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Executable, Select, Table, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Table, insert, update
 
 from zoolens.base.errors import UnknownName
-from zoolens.base.store import schema
+from zoolens.base.store import schema, statements
 from zoolens.base.store.bulk import WrittenPart
 from zoolens.base.store.checksums import COLUMN, checked_rows, checksum
 from zoolens.base.store.figures import keep_figures
 from zoolens.base.store.part_rows import part_name
-from zoolens.base.store.queries import everything, load_rows, load_run, next_attempt
+from zoolens.base.store.queries import load_rows, load_run, next_attempt
 from zoolens.base.store.records import (
     DONE,
     DatasetRecord,
@@ -112,30 +111,11 @@ def change_run(connection: Connection, row: Mapping[str, Any], **values: Any) ->
 
 def lock_run(connection: Connection, run_id: str) -> dict[str, Any]:
     """Hold the run against other writers until the transaction ends, and return its row, JSON as text."""
-    rows = list(checked_rows(schema.runs.name, connection.execute(_held_run(), {"run": run_id})))
+    rows = list(checked_rows(schema.runs.name, connection.execute(statements.held_run(), {"run": run_id})))
     if not rows:
         raise UnknownName("run", run_id)
     row: dict[str, Any] = rows[0]._asdict()
     return row
-
-
-# Statements that every stage of an evaluation needs are made once: that takes SQLAlchemy as long as to execute one.
-@cache
-def _held_run() -> Select[Any]:
-    return everything(schema.runs).where(schema.runs.c.id == bindparam("run")).with_for_update(key_share=True)
-
-
-@cache
-def _one_stage() -> Select[Any]:
-    table = schema.stages.c
-    same = (table.run_id == bindparam("run"), table.stage == bindparam("stage_name"))
-    return everything(schema.stages).where(*same)
-
-
-@cache
-def _fact_count() -> Select[int]:
-    facts = schema.observations.c
-    return select(func.count()).where(facts.run_id == bindparam("run"), facts.stage == bindparam("stage_name"))
 
 
 # --- stages and observations
@@ -159,10 +139,10 @@ def set_stage(
     add_rows(connection, facts, [_observation_row(run_id, stage, observation, updated) for observation in observations])
     this = {"run": run_id, "stage_name": stage}
     values = {"state": state, "error": error, "details": dict(details or {}), "updated": updated}
-    known = [row._asdict() for row in checked_rows(table.name, connection.execute(_one_stage(), this))]
+    known = [row._asdict() for row in checked_rows(table.name, connection.execute(statements.one_stage(), this))]
     if known and known[0]["state"] == DONE:
         values = {name: known[0][name] for name in values} | {"details": json.loads(known[0]["details"])}
-    count = connection.execute(_fact_count(), this).scalar_one()
+    count = connection.execute(statements.fact_count(), this).scalar_one()
     row = {"run_id": run_id, "stage": stage, **values, "facts": count}
     if known:
         row[COLUMN] = checksum(table.name, row)
@@ -211,13 +191,4 @@ def add_rows(connection: Connection, table: Table, rows: list[dict[str, Any]]) -
     if not rows:
         return
     signed = [{**row, COLUMN: checksum(table.name, row)} for row in rows]
-    connection.execute(_insert_new(table, connection.dialect.name), signed)
-
-
-@cache
-def _insert_new(table: Table, database: str) -> Executable:
-    if database == "sqlite":
-        from sqlalchemy.dialects import sqlite as dialect
-    else:
-        from sqlalchemy.dialects import postgresql as dialect  # type: ignore[no-redef]
-    return dialect.insert(table).on_conflict_do_nothing()
+    connection.execute(statements.insert_new(table, connection.dialect.name), signed)

@@ -29,10 +29,11 @@ from zoolens.base.store.checksums import (
     checksum,
     figure_checksum,
 )
-from zoolens.base.store.queries import everything, in_chunks
+from zoolens.base.store.queries import in_chunks
 from zoolens.base.store.records import DISTURBED, Provenance
 from zoolens.base.store.schema import figures, observations
 from zoolens.base.store.scopes import RAW, Dimension
+from zoolens.base.store.statements import everything
 
 _AT_ONCE: Final = 5_000  # runs a statement
 _TIMINGS: Final = ("latency_", "throughput")

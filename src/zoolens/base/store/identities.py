@@ -9,8 +9,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from zoolens.base.store.checksums import check_row
-from zoolens.base.store.queries import everything, in_chunks
+from zoolens.base.store.queries import in_chunks
 from zoolens.base.store.schema import stacks
+from zoolens.base.store.statements import everything
 from zoolens.base.store.store import Store
 
 

@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
 from operator import attrgetter
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
-from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, bindparam, cast, func, or_, select
+from sqlalchemy import Connection, Select, Table, Text, and_, bindparam, func, or_, select
 from sqlalchemy.engine import Row
 from sqlalchemy.sql.elements import ColumnElement
 
+from zoolens.base.store import statements
 from zoolens.base.store.checksums import DamagedRow, checked_rows
 from zoolens.base.store.json_columns import JsonText
 from zoolens.base.store.records import (
@@ -34,6 +34,7 @@ from zoolens.base.store.records import (
     stage_words,
 )
 from zoolens.base.store.schema import aliases, datasets, locks, models, observations, runs, stacks, stages
+from zoolens.base.store.statements import everything
 from zoolens.base.store.values import storable_text
 
 if TYPE_CHECKING:
@@ -74,13 +75,8 @@ def load_runs(
 
 def load_run(connection: Connection, run_id: str) -> Run | None:
     """Returns the run of this id, if there is one."""
-    result = connection.execute(_one_run(), {"run": storable_text(run_id)})
+    result = connection.execute(statements.one_run(), {"run": storable_text(run_id)})
     return next(iter(_as_runs(connection, result, stages=True)), None)
-
-
-@cache
-def _one_run() -> Select[Any]:
-    return everything(runs).where(runs.c.id == bindparam("run"))
 
 
 def _as_runs(connection: Connection, result: Any, stages: bool | Collection[str]) -> list[Run]:
@@ -132,13 +128,7 @@ def of_kinds(*kinds: RunKind) -> ColumnElement[bool]:
 
 def shared_names(connection: Connection) -> list[str]:
     """Returns the names that several datasets share."""
-    return [str(row.name) for row in connection.execute(_shared_names())]
-
-
-@cache
-def _shared_names() -> Select[tuple[str]]:
-    name = datasets.c.name
-    return select(name).group_by(name).having(func.count() > 1).order_by(name)
+    return [str(row.name) for row in connection.execute(statements.shared_names())]
 
 
 def dataset_names(connection: Connection) -> dict[str, str]:
@@ -158,17 +148,6 @@ def load_rows(connection: Connection, table: Table, *where: ColumnElement[bool],
     query = everything(table).where(*where)
     result = connection.execute(query.with_for_update(key_share=True) if lock else query)
     return [row._asdict() for row in checked_rows(table.name, result)]
-
-
-@cache
-def everything(table: Table) -> Select[Any]:
-    """Returns a SELECT of all columns, JSON as text. Statements are immutable, so that one per table is cached."""
-    return select(*(_as_text(column) for column in table.c))
-
-
-def _as_text(column: Column[Any]) -> Any:
-    """JSON as it is stored: checksums are made of the text, and most of it is never looked at."""
-    return cast(column, Text).label(column.name) if isinstance(column.type, JSON) else column
 
 
 class _Subjects:
@@ -217,20 +196,13 @@ def _dataset(row: Row[Any], shared: Collection[str]) -> DatasetRecord:
 def _by_fingerprint(connection: Connection, table: Table, wanted: Collection[str]) -> dict[str, Row[Any]]:
     by_fingerprint: dict[str, Row[Any]] = {}
     for chunk in in_chunks(wanted):
-        result = connection.execute(_of_fingerprints(table), {"wanted": chunk})
+        result = connection.execute(statements.of_fingerprints(table), {"wanted": chunk})
         by_fingerprint |= {row.fingerprint: row for row in checked_rows(table.name, result)}
     if len(by_fingerprint) < len(wanted):
         raise DamagedRow(
             f"{len(wanted) - len(by_fingerprint)} of {len(wanted)} {table.name} that runs refer to are missing"
         )
     return by_fingerprint
-
-
-@cache
-def _of_fingerprints(table: Table) -> Select[Any]:
-    """One statement for all: to make it takes SQLAlchemy as long as to execute it."""
-    key = table.c.fingerprint
-    return everything(table).where(key.in_(bindparam("wanted", type_=key.type, expanding=True)))
 
 
 def _named(kind: str, pattern: str) -> Select[tuple[str]]:
@@ -291,17 +263,10 @@ def _stage_rows(
     connection: Connection, run_ids: Collection[str], names: Collection[str] | None = None
 ) -> Iterator[Row[Any]]:
     for chunk in in_chunks(run_ids):
-        query = _stages_of_runs()
+        query = statements.stages_of_runs()
         if names is not None:
             query = query.where(stages.c.stage.in_(names))
         yield from checked_rows(stages.name, connection.execute(query, {"of_runs": chunk}))
-
-
-@cache
-def _stages_of_runs() -> Select[Any]:
-    run = stages.c.run_id
-    some = run.in_(bindparam("of_runs", type_=run.type, expanding=True))
-    return everything(stages).where(some).order_by(stages.c.updated, stages.c.stage)
 
 
 def load_observations(

@@ -16,9 +16,10 @@ from zoolens.base.store.checking import check_store
 from zoolens.base.store.checksums import checksum
 from zoolens.base.store.composed_reports import add_report, write_report
 from zoolens.base.store.copying import SUBJECTS, copy_store
-from zoolens.base.store.queries import everything, load_rows
+from zoolens.base.store.queries import load_rows
 from zoolens.base.store.records import Observation, RunKey, RunKind
 from zoolens.base.store.run_merge import load_facts
+from zoolens.base.store.statements import everything
 from zoolens.base.store.store import open_store
 from zoolens.base.store.studies import StudyRecord, TrialRecord, TrialSide
 from zoolens.faces.cli.main import cli

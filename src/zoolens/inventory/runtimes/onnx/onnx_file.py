@@ -16,23 +16,10 @@ from typing import Final
 
 from zoolens.base.errors import ModelError
 from zoolens.inventory.runtimes.model_files.model_reading import model_bytes
-from zoolens.inventory.runtimes.model_files.protobuf_wire import Buffer, content, fields, integers, signed, text
+from zoolens.inventory.runtimes.model_files.protobuf_wire import Buffer, content, fields, integers, text
+from zoolens.inventory.runtimes.onnx.onnx_value_types import DTYPES, value_info
 from zoolens.inventory.runtimes.runtime import ModelFiles, TensorSpec
 
-DTYPES: Final = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    4: "uint16",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    8: "string",
-    9: "bool",
-    10: "float16",
-    11: "float64",
-    16: "bfloat16",
-}
 _MAX_NODES: Final = 200_000
 _MAX_RANK: Final = 64
 _SHORT: Final = 64  # bytes of a message that is read once for all places where it stands
@@ -314,11 +301,11 @@ def read_subgraph(data: Buffer) -> OnnxGraph:
             values = (content(part) for place, part in fields(content(value)) if place == 1)
             graph.sparse.update(read_tensor(tensor).name for tensor in values)
         elif number == 11:
-            graph.inputs.append(_value_info(content(value)))
+            graph.inputs.append(value_info(content(value)))
         elif number == 12:
-            graph.outputs.append(_value_info(content(value)))
+            graph.outputs.append(value_info(content(value)))
         elif number == 13:
-            spec = _value_info(content(value))
+            spec = value_info(content(value))
             graph.values[spec.name] = spec
     graph.inputs = [spec for spec in graph.inputs if spec.name not in graph.constants]
     return graph
@@ -394,45 +381,3 @@ def external_entry(data: Buffer) -> dict[str, str]:
     """One key-value pair about values kept in another file: location, offset or length."""
     pair = {number: text(value) for number, value in fields(data)}
     return {pair.get(1, ""): pair.get(2, "")}
-
-
-def _value_info(data: Buffer) -> TensorSpec:
-    name, dtype = "", "unknown"
-    shape: tuple[int | None, ...] = ()
-    for number, value in fields(data):
-        if number == 1:
-            name = text(value)
-        elif number == 2:
-            message = content(value)
-            found = _short_type(bytes(message)) if len(message) <= _SHORT else _value_type(message)
-            dtype, shape = found or (dtype, shape)
-    return TensorSpec(name, shape, dtype)
-
-
-@lru_cache(maxsize=4096)
-def _short_type(message: bytes) -> tuple[str, tuple[int | None, ...]] | None:
-    """Values of a network have few different types."""
-    return _value_type(memoryview(message))
-
-
-def _value_type(data: Buffer) -> tuple[str, tuple[int | None, ...]] | None:
-    """The type and shape of a value that is a tensor; None for others."""
-    found = None
-    for kind, tensor_type in fields(data):
-        if kind == 1:
-            found = _tensor_type(content(tensor_type))
-    return found
-
-
-def _tensor_type(data: Buffer) -> tuple[str, tuple[int | None, ...]]:
-    dtype = "unknown"
-    shape: list[int | None] = []
-    for number, value in fields(data):
-        if number == 1 and isinstance(value, int):
-            dtype = DTYPES.get(value, "unknown")
-        elif number == 2:
-            for inner, dimension in fields(content(value)):
-                if inner == 1:
-                    extents = [signed(v) for n, v in fields(content(dimension)) if n == 1 and isinstance(v, int)]
-                    shape.append(extents[0] if extents and extents[0] > 0 else None)
-    return dtype, tuple(shape)

@@ -14,7 +14,7 @@ from zoolens.findings.graph.importers.onnx.einsum import einsum
 from zoolens.findings.graph.importers.onnx.translation import SPATIAL_AXES, OnnxCall
 from zoolens.findings.graph.importers.translation import comparison, unary
 from zoolens.findings.graph.ir.model import Shape
-from zoolens.inventory.runtimes.onnx.onnx_file import DTYPES
+from zoolens.inventory.runtimes.onnx.onnx_value_types import DTYPES
 
 _BROADCASTS_AS_NUMPY: Final = 7  # the opset from which the second operand no longer names the axis that it begins at
 

@@ -17,7 +17,8 @@ from zoolens.findings.graph.importers.constants import MOST, Constant, computed,
 from zoolens.findings.graph.importers.onnx.translation import OnnxCall
 from zoolens.findings.graph.ir.model import Array, Shape
 from zoolens.findings.graph.ir.shapes import broadcast
-from zoolens.inventory.runtimes.onnx.onnx_file import DTYPES, OnnxTensor
+from zoolens.inventory.runtimes.onnx.onnx_file import OnnxTensor
+from zoolens.inventory.runtimes.onnx.onnx_value_types import DTYPES
 from zoolens.inventory.runtimes.onnx.onnx_values import array
 
 _MAX_IN_ALL: Final = 1 << 25  # numbers computed for one file

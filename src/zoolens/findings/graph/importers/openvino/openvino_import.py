@@ -15,7 +15,7 @@ from zoolens.findings.graph.importers.onnx.onnx_import import translated
 from zoolens.findings.graph.importers.openvino.operators import CAST_TYPES, OPERATORS, Translation
 from zoolens.findings.graph.importers.openvino.writing import LayerWriting, OnnxWriting, Untranslatable, spec_of
 from zoolens.findings.graph.ir.model import Graph
-from zoolens.inventory.runtimes.onnx.onnx_file import DTYPES
+from zoolens.inventory.runtimes.onnx.onnx_value_types import DTYPES
 from zoolens.inventory.runtimes.openvino.openvino_file import FORMAT, IrLayer, read_layers
 
 
