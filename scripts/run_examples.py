@@ -76,6 +76,7 @@ BEFORE: Final = (
     "zoolens init --example shoes",
     "zoolens manifest init model.onnx -o drafted.yaml",
     "zoolens crosstrain train convnorm.yaml --with torch --with tensorflow --threads 1",
+    "zoolens eval a.onnx b.onnx --data shoes/photos -r onnxruntime",
     "zoolens store copy home/data/store.sqlite team.sqlite",
 )
 

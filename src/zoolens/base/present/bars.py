@@ -87,6 +87,9 @@ class Bars:
         return self._console.is_terminal
 
     def __enter__(self) -> Bars:
+        """On a terminal something moves at once: opening models and data may take seconds before the first stage."""
+        if sys.stderr.isatty():
+            self._task = self.drawing.add_task("open", total=None, amount="", note="")
         return self
 
     def __exit__(

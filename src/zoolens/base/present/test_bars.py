@@ -44,3 +44,11 @@ def test_a_spinner_is_for_terminals(capsys, monkeypatch):
     monkeypatch.setattr(Bars, "begin", lambda _, *stage: drawn.append(stage))
     with spinner("runs", "compare"):
         assert drawn == [("runs", "compare", None)]
+
+
+def test_on_a_terminal_something_is_drawn_before_the_first_stage(monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with Bars() as bars:
+        assert [task.description for task in bars.drawing.tasks] == ["open"]
+        bars.begin("model", "latency", 4)
+        assert [task.description for task in bars.drawing.tasks] == ["model: latency"]

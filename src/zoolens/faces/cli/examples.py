@@ -72,7 +72,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     "index": ("zoolens index build", "zoolens index show"),
     "index build": ("zoolens index build", "zoolens index build --data demo"),
     "index add": ("zoolens index add model.yaml --data demo", "zoolens index add 'demo:*' --data demo -r onnxruntime"),
-    "index remove": ("zoolens index remove demo:mlp-small", "zoolens index remove demo:mlp-small demo:mlp-wide"),
+    "index remove": ("zoolens index remove demo:mlp-small", "zoolens index remove demo:lenet-jax demo:lenet-torch"),
     "index show": ("zoolens index show", "zoolens index show --json"),
     "index estimate": ("zoolens index estimate", "zoolens index estimate demo:lenet-wide"),
     "index rebuild": ("zoolens index rebuild", "zoolens index rebuild --store team.sqlite"),

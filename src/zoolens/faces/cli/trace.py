@@ -213,6 +213,7 @@ def chain(models: Sequence[str], **chosen: Any) -> None:
     The answers of each model are the inputs of the next: the output of the same name, or the first that fits. The
     requests are kept as a recording, which `zoolens trace show` shows.
     """
+    from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
     from zoolens.findings.tracing.chain import ChainPlan, trace_chain
     from zoolens.findings.tracing.measuring import TraceSettings
@@ -231,7 +232,9 @@ def chain(models: Sequence[str], **chosen: Any) -> None:
         chosen["traceparent"],
     )
     with open_store(chosen["store"]) as store:
-        show_recording(trace_chain(plan, store=store), chosen, as_json=chosen["as_json"])
+        with Bars() as bars:
+            recorded = trace_chain(plan, store=store, progress=bars)
+        show_recording(recorded, chosen, as_json=chosen["as_json"])
 
 
 @command.command()
@@ -275,12 +278,14 @@ def compare(a: str, b: str, top: int, html: Path | None, store: str | None, as_j
     A and B are runs as for `zoolens trace show`: ids, or MODEL@RUNTIME for the newest trace of these. Layers are
     matched by the operators of the file, through what each runtime fuses, or through the graphs where files differ.
     """
+    from zoolens.base.present.bars import spinner
     from zoolens.base.present.terminal import echo_json
     from zoolens.base.store.store import open_store
     from zoolens.findings.tracing.comparison import compare_traces, comparison_as_data
 
     with open_store(store, must_exist=True) as opened:
-        comparison = compare_traces(a, b, store=opened)
+        with spinner(f"{a} and {b}", "match layers"):
+            comparison = compare_traces(a, b, store=opened)
         if html is not None:
             from zoolens.findings.tracing.stored import spans_of
             from zoolens.findings.tracing.trace_page import comparison_page

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError, ZoolensError
+from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.measure.job_runner import open_data
 from zoolens.findings.measure.jobs import Job, plan_jobs
@@ -52,9 +53,13 @@ class ChainPlan:
     traceparent: str | None = None
 
 
-def trace_chain(plan: ChainPlan, *, store: Store | str | Path | None = None) -> StoredRecording:
+def trace_chain(
+    plan: ChainPlan, *, store: Store | str | Path | None = None, progress: Progress | None = None
+) -> StoredRecording:
     """Send requests through all models and store them as a recording. ZoolensError where a model cannot be opened, or
     does not take what the one before it answers."""
+    watcher = progress or Silent()
+    watcher.begin(" → ".join(plan.models), "open", None)
     jobs = [_job(model, runtime, plan) for model, runtime in zip(plan.models, _runtimes(plan), strict=True)]
     with (
         ExitStack() as opened,
@@ -67,6 +72,7 @@ def trace_chain(plan: ChainPlan, *, store: Store | str | Path | None = None) -> 
             chain.answer(0)
         workers = [session.process_id for session in sessions if isinstance(session, IsolatedSession)]
         name = " → ".join(dict.fromkeys(job.entry.ref for job in jobs))
+        watcher.begin(name, "requests", plan.settings.repeats)
         with recording(name, store=kept, traceparent=plan.traceparent) as record:
             until = time.perf_counter() + plan.settings.seconds
             for repeat in range(plan.settings.repeats):
@@ -75,6 +81,8 @@ def trace_chain(plan: ChainPlan, *, store: Store | str | Path | None = None) -> 
                 (call,) = observed_calls(lambda repeat=repeat: chain.request(repeat * plan.batch), 1, also=workers)  # type: ignore[misc]
                 (undisturbed,) = judged_clean([call])
                 record.judge(chain.last_request, undisturbed)
+                watcher.advance(1)
+        watcher.end()
         assert record.run is not None  # as it was stored
         return load_recording(kept.run(record.run), store=kept)
 

@@ -70,6 +70,7 @@ def doctor(
     and the other half confirms. Every variant is an evaluation in the store: a second call measures nothing again.
     """
     watcher = progress or Silent()
+    watcher.begin(model_text(model), "open the model and the dataset", None)
     spec = whole_data(data)
     job = _job(_one_entry(model), runtime, threads, allow_code, watcher)
     plan = EvaluationPlan(
