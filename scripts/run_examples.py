@@ -34,6 +34,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "crosstrain explain": "140 trainings; tests/test_readme.py runs it",
     "crosstrain run": "16 trainings and more; src/zoolens/training/crosstrain has tests of it",
     "report library": "it needs the two studies of the documentation",
+    "events fashion": "it needs a session of a service",
     "fleet log": "it needs a job on another machine",
     "fleet cancel": "it needs a job on another machine",
     "env remove": "it needs an isolated environment",
