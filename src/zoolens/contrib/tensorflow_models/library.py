@@ -55,7 +55,10 @@ def load_slim(request: Request) -> Graph:
     options = {"num_classes": classes, "is_training": False, **plain_arguments(request.arguments)}
     with _cheap_variables(tf), tf.Graph().as_default():
         image = tf.compat.v1.placeholder(tf.float32, (1, height, width, 3), "input")
-        with importlib.import_module("tf_slim").arg_scope(_arguments(nets, module)):
+        with (
+            tf.variable_creator_scope(_declared),
+            importlib.import_module("tf_slim").arg_scope(_arguments(nets, module)),
+        ):
             output = _built(request.subject, lambda: network(image, **options)[0])
     return graph_of_tf_graph(
         [image], [output], name=request.subject, weights=request.weights, facts=_facts("slim", "tf_slim")
@@ -75,12 +78,22 @@ def load_official(request: Request) -> Graph:
     height, width = request.size or (224, 224)
     config = _official_config(request)
     specs = importlib.import_module("tf_keras").layers.InputSpec(shape=[1, height, width, 3])
-    with _zeros_for_random_numbers():
-        model = _built(request.subject, lambda: factory.build_classification_model(specs, config))
-    call = tf.function(lambda image: model(image, training=False))
-    function = call.get_concrete_function(tf.TensorSpec((1, height, width, 3), tf.float32, name="input"))
+    image = tf.TensorSpec((1, height, width, 3), tf.float32, name="input")
+
+    def function(*, autograph: bool) -> Any:
+        model = factory.build_classification_model(specs, config)
+        call = tf.function(lambda image: model(image, training=False), autograph=autograph)
+        return call.get_concrete_function(image)
+
+    with tf.variable_creator_scope(_declared), _inner_models_called_once():
+        try:
+            with _without_autograph():
+                traced = function(autograph=False)
+        except (TypeError, ValueError, KeyError):
+            # An error of the library's own comes again; an `if` on a value that only the running graph knows does not.
+            traced = _built(request.subject, lambda: function(autograph=True))
     facts = _facts("official", "tf-models-official")
-    return graph_of_tf_function(function, name=request.subject, weights=request.weights, facts=facts)
+    return graph_of_tf_function(traced, name=request.subject, weights=request.weights, facts=facts)
 
 
 def _official_config(request: Request) -> Any:
@@ -128,8 +141,8 @@ _ENVIRONMENT: Final = (
     "setuptools<81",  # tensorflow-hub still asks for pkg_resources
 )
 _ALONE: Final = ("tf-models-official==2.20.0",)  # it asks for versions that cannot be had together
-SLIM: Final = Importer(load_slim, ("tf-slim", "tensorflow"), _ENVIRONMENT, _ALONE)
-OFFICIAL: Final = Importer(load_official, ("tf-models-official", "tensorflow"), _ENVIRONMENT, _ALONE)
+SLIM: Final = Importer(load_slim, ("tf-slim", "tensorflow"), _ENVIRONMENT, _ALONE, seconds=1.5)
+OFFICIAL: Final = Importer(load_official, ("tf-models-official", "tensorflow"), _ENVIRONMENT, _ALONE, seconds=2.5)
 
 
 def _tensorflow(package: str, distribution: str | None = None) -> Any:
@@ -158,24 +171,42 @@ def _cheap_variables(tf: Any) -> Iterator[None]:
         tf.compat.v1.enable_tensor_equality()
 
 
+def _declared(create: Any, **given: Any) -> Any:
+    """A variable that is only its shape: nobody looks at first weights, and drawing them takes a third of the time."""
+    variables = importlib.import_module("tensorflow.python.ops.resource_variable_ops")
+    if given.get("shape") is None or given.get("dtype") is None:
+        return create(**given)
+    wanted = {key: given[key] for key in ("name", "shape", "dtype", "trainable", "synchronization", "aggregation")}
+    return variables.UninitializedVariable(**wanted)
+
+
+def _without_autograph() -> Any:
+    """Layers are called as they are written: translating them first takes a tenth of the time."""
+    autograph = importlib.import_module("tensorflow.python.autograph.core.ag_ctx")
+    return autograph.ControlStatusCtx(autograph.Status.DISABLED)
+
+
 @contextmanager
-def _zeros_for_random_numbers() -> Iterator[None]:
-    """Nobody looks at the first weights of these networks, and drawing them takes a quarter of the time."""
-    backend = importlib.import_module("tf_keras.src.backend")
+def _inner_models_called_once() -> Iterator[None]:
+    """A model that is called as a layer of another is not traced again for what its outputs look like: it says so
+    already, and the trace that counts comes at the end."""
+    functional = importlib.import_module("tf_keras.src.engine.functional").Functional
+    tensors = importlib.import_module("tf_keras.src.engine.keras_tensor")
     tf = importlib.import_module("tensorflow")
+    trace = functional._infer_output_signature
 
-    def zeros(_: Any, shape: Any, *given: Any, dtype: Any = None, **__: Any) -> Any:
-        return tf.zeros(shape, dtype or next(iter(given[2:]), None) or backend.floatx())
+    def known(self: Any, inputs: Any, args: Any, kwargs: Any, masks: Any) -> Any:
+        given, own = ([(one.shape, one.dtype) for one in tf.nest.flatten(side)] for side in (inputs, self.inputs))
+        alike = given == own
+        if not alike or args or any(tf.nest.flatten(masks)):
+            return trace(self, inputs, args, kwargs, masks)
+        return tf.nest.map_structure(lambda one: tensors.KerasTensor(one.type_spec), self._nested_outputs)
 
-    kind = backend.RandomGenerator
-    drawing = {name: getattr(kind, name) for name in ("random_normal", "random_uniform", "truncated_normal")}
+    functional._infer_output_signature = known
     try:
-        for name in drawing:
-            setattr(kind, name, zeros)
         yield
     finally:
-        for name, method in drawing.items():
-            setattr(kind, name, method)
+        del functional._infer_output_signature
 
 
 def _built(name: str, build: Any) -> Any:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from zoolens.base.errors import UnknownName, ZoolensError
-from zoolens.base.progress import Progress
+from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.base.version import __version__
 from zoolens.findings.audit import claim_spreads
@@ -21,6 +22,7 @@ from zoolens.findings.audit.architectures import Member, architecture, architect
 from zoolens.findings.audit.audit_findings import Finding, ranked
 from zoolens.findings.audit.claim_verdicts import ClaimVerdict, verdicts, vouchable
 from zoolens.findings.audit.claims import ClaimRow, claims_from, first_claims, record_claims
+from zoolens.findings.audit.comparing_processes import ComparingProcesses, Job, received
 from zoolens.findings.audit.conformance import departures
 from zoolens.findings.audit.document import ArchitectureRow, Audit, Conformance, JudgedClaim, ZooRank
 from zoolens.findings.audit.grouping import Grouped, group
@@ -134,19 +136,31 @@ def gather(
     memo: Memo,
     progress: Progress | None = None,
 ) -> AuditEvidence:
-    networks = zoo_networks(chosen, structures, memo)
-    if progress is not None:
-        progress.begin("networks", "comparing", len(networks))
+    networks: dict[str, tuple[ZooNetwork, ...]] = {}
     grouped = {}
     conform: list[Conformance] = []
-    for name, same_name in networks.items():
-        grouped[name] = group(same_name, memo)
-        conform += [_conformance(network, memo) for network in same_name if network.known and name in papers()]
-        if progress is not None:
-            progress.advance(1)
-    if progress is not None:
-        progress.end()
+    watcher = progress or Silent()
+    watcher.begin("networks", "comparing", len(chosen))
+    processes = ComparingProcesses(len(structures))
+    # A thread for each process: the work itself is done there. Processes end first, so that no thread waits for one.
+    with ThreadPoolExecutor(processes.count) as threads, memo.deriving(processes):
+        compared = threads.map(lambda members: _compared(members, structures, memo), chosen.items())
+        for name, one in zip(chosen, compared, strict=True):
+            networks[name], grouped[name], departing = one
+            conform += departing
+            watcher.advance(1)
+    watcher.end()
     return AuditEvidence(networks, grouped, tuple(conform), claims, judged)
+
+
+def _compared(
+    named: tuple[str, Sequence[Member]], structures: Sequence[Structure], memo: Memo
+) -> tuple[tuple[ZooNetwork, ...], Grouped, list[Conformance]]:
+    """The networks of one architecture, which of them are the same, and where they depart from the paper."""
+    name, members = named
+    networks = zoo_networks({name: members}, structures, memo)[name]
+    conform = [_conformance(network, memo) for network in networks if network.known and name in papers()]
+    return networks, group(networks, memo), conform
 
 
 def conclude(evidence: AuditEvidence, notes: Sequence[str], facts: Mapping[str, Any]) -> Audit:
@@ -171,14 +185,17 @@ def conclude(evidence: AuditEvidence, notes: Sequence[str], facts: Mapping[str, 
 def _conformance(network: ZooNetwork, memo: Memo) -> Conformance:
     name = network.architecture.id
     paper = papers()[name]
-    departing = memo.recall(
-        "paper",
-        (name, network.content, network.label),
-        lambda: [departure.text for departure in departures(name, network.graph, name=network.label)],
-    )
+    job = {"architecture": name, "graph": network.sent, "name": network.label}
+    departing = memo.recall("paper", (name, network.content, network.label), departing_words, job)
     known = network.understood or bool(departing)
     cited = f"{paper.citation.authors.partition(',')[0]} et al., {paper.citation.title} ({paper.citation.venue})"
     return Conformance(name, network.zoo, network.name, cited, paper.taken_from, tuple(departing), known)
+
+
+def departing_words(job: Job) -> list[str]:
+    """Where one graph departs from the paper of its architecture."""
+    found = departures(job["architecture"], received(job["graph"]), name=job["name"])
+    return [departure.text for departure in found]
 
 
 def _rows(

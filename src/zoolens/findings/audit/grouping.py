@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from zoolens.base.verdicts import Outcome
+from zoolens.findings.audit.comparing_processes import Job, received
 from zoolens.findings.audit.memo import Memo
 from zoolens.findings.audit.networks import ZooNetwork
 from zoolens.findings.graph.diff.cost_shares import INTERPLAY
@@ -111,17 +112,23 @@ def group(networks: Sequence[ZooNetwork], memo: Memo) -> Grouped:
 
 def compare(base: ZooNetwork, other: ZooNetwork, memo: Memo) -> StructureComparison:
     key = (base.content, other.content, base.label, other.label)
-    compared = memo.recall("diff", key, lambda: _told(base, other))
+    job = {
+        "graphs": [base.sent, other.sent],
+        "labels": [base.label, other.label],
+        "understood": base.understood and other.understood,
+    }
+    compared = memo.recall("diff", key, told, job)
     differences = tuple(DifferenceWords(**difference) for difference in compared["differences"])
     return StructureComparison(base, other, compared["verdict"], differences, Outcome(compared["outcome"]))
 
 
-def _told(base: ZooNetwork, other: ZooNetwork) -> dict[str, Any]:
-    understood = base.understood and other.understood
+def told(job: Job) -> dict[str, Any]:
+    """How one graph differs from another, in words."""
+    base, other = map(received, job["graphs"])
     # Most are, and seeing that takes a tenth of the time.
-    if understood and same_structure(base.graph, other.graph):
+    if job["understood"] and same_structure(base, other):
         return {"verdict": "the same network", "differences": [], "outcome": Outcome.SAME.value}
-    compared = diff(base.graph, other.graph, names=(base.label, other.label))
+    compared = diff(base, other, names=tuple(job["labels"]))
     differences = [
         asdict(DifferenceWords(difference.cause, difference.text, difference.macs))
         for difference in compared.differences

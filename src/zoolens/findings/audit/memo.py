@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base.paths import cache_dir
+from zoolens.findings.audit.comparing_processes import ComparingProcesses, Job
 from zoolens.findings.graph.structures.structure_sources import code_version
 
 _DERIVING: Final = ("base/numerics", "findings/graph", "findings/audit")  # packages whose code the results depend on
@@ -28,15 +29,27 @@ class Memo:
         self._known: dict[str, Any] = {}
         self._new: dict[str, Any] = {}
         self._path = path
+        self.processes = ComparingProcesses(0)  # that derive what is not known
         if path is not None:
             self._known = dict(_read(path))
 
-    def recall(self, kind: str, key: tuple[str, ...], derive: Callable[[], Any]) -> Any:
-        """The JSON-able value that `derive` gives, without calling it where it was called before."""
+    def recall(self, kind: str, key: tuple[str, ...], derive: Callable[[Job], Any], job: Job) -> Any:
+        """The JSON-able value that `derive` gives for a job, without calling it where it was called before."""
         name = hashlib.sha256("\0".join((kind, derivation(), *key)).encode()).hexdigest()
         if name not in self._known:
-            self._known[name] = self._new[name] = json.loads(json.dumps(derive()))
+            derived = self.processes.result(derive, job)
+            self._known[name] = self._new[name] = json.loads(json.dumps(derived))
         return self._known[name]
+
+    @contextmanager
+    def deriving(self, processes: ComparingProcesses) -> Iterator[None]:
+        """What is not known is derived by these processes, which end with the `with`."""
+        own, self.processes = self.processes, processes
+        try:
+            with processes:
+                yield
+        finally:
+            self.processes = own
 
     def save(self) -> None:
         if self._path is not None and self._new:

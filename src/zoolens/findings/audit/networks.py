@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from zoolens.findings.audit.architectures import ArchitectureEntry, Member
+from zoolens.findings.audit.comparing_processes import Job, received, sent
 from zoolens.findings.audit.memo import Memo
 from zoolens.findings.audit.profiles import StructureProfile, from_json, profile
 from zoolens.findings.graph.ir.model import Graph
@@ -66,6 +68,11 @@ class ZooNetwork:
         """A digest of the graph."""
         return hashlib.sha256(self.structure.packed or b"").hexdigest()
 
+    @cached_property
+    def sent(self) -> str:
+        """The graph as a part of a job for another process."""
+        return sent(self.structure.packed or b"")
+
     @property
     def size(self) -> tuple[int, int] | None:
         return self.structure.source.request.size if self.structure.source else None
@@ -105,5 +112,10 @@ def _network(members: Sequence[Member], structure: Structure, memo: Memo) -> Zoo
     network = ZooNetwork(members[0].architecture, tuple(members), structure)
     if not network.known:
         return network
-    known = memo.recall("profile", (network.content,), lambda: asdict(profile(network.graph)))
+    known = memo.recall("profile", (network.content,), profiled, {"graph": network.sent})
     return replace(network, profile=from_json(known))
+
+
+def profiled(job: Job) -> dict[str, Any]:
+    """The profile of one graph."""
+    return asdict(profile(received(job["graph"])))

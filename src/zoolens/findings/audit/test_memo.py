@@ -9,11 +9,11 @@ from zoolens.findings.audit.memo import Memo
 
 
 def derived(memo, calls, key="a"):
-    def derive():
-        calls.append(key)
-        return {"of": key}
+    def derive(job):
+        calls.append(job["key"])
+        return {"of": job["key"]}
 
-    return memo.recall("kind", (key,), derive)
+    return memo.recall("kind", (key,), derive, {"key": key})
 
 
 def test_what_was_saved_is_recalled_until_the_code_changes(tmp_path, monkeypatch):

@@ -78,6 +78,7 @@ class Importer:
     distributions: tuple[str, ...]  # packages whose versions a graph depends on
     environment: tuple[str, ...] = ()  # requirements of the environment it needs; empty: this one
     without_dependencies: tuple[str, ...] = ()  # further ones, installed alone because they pin what cannot be had
+    seconds: float = 0.2  # about how long one network takes, so that the longest work is begun first
 
 
 def load_object(point: str, kind: type[Any]) -> Any:

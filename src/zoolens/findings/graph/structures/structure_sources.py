@@ -36,7 +36,7 @@ Extents = Mapping[str, tuple[int, ...]]  # shapes of inputs by name; under "" fo
 
 RUNTIME: Final = "graph:"  # before the importer's name
 _PINNED: Final = re.compile(r"([a-z0-9-]+)(?:\[[^\]]*\])?==([^,]+)")
-_PARAMETERS_A_SECOND: Final = 25e6  # very roughly: large networks are deep ones
+_PARAMETERS_TWICE_THE_WORK: Final = 100e6  # very roughly: large networks are deep ones
 _MAKING: Final = (  # what decides a graph and the figures kept beside it, as patterns below zoolens/
     "findings/graph/importers/**/*.py", "findings/graph/passes/*.py", "findings/graph/reference/*.py",
     "findings/graph/ir/*.py", "findings/graph/cost/cost.py",
@@ -230,7 +230,7 @@ def _from_files(entry: Entry, format_: str, files: Mapping[str, Path], size: Siz
 
 def _source(entry: Entry, group: str, plugin: str, request: Request, content: Mapping[str, Any], *, ref: str) -> Source:
     importer: Importer = plugins.load(group, plugin)
-    weight = 1.0 + (params_of(entry.manifest) or 0) / _PARAMETERS_A_SECOND
+    weight = importer.seconds * (1.0 + (params_of(entry.manifest) or 0) / _PARAMETERS_TWICE_THE_WORK)
     point = plugins.registered(group)[plugin].value
     asked_by = None if entry.zoo == plugin else f"The manifest of {entry.ref}"
     return Source(ref, plugin, point, importer, request, content, weight, asked_by)

@@ -69,7 +69,7 @@ def _plain(request: Request) -> dict[str, Any]:
     return arguments
 
 
-KERAS: Final = Importer(load=load, distributions=("keras",))
+KERAS: Final = Importer(load=load, distributions=("keras",), seconds=0.5)
 
 
 def _keras() -> Any:

@@ -181,12 +181,16 @@ def _nothing_filled() -> Any:
     from torch.utils._device import DeviceContext, _device_constructors
 
     constructors = _device_constructors()
-    fillings = {getattr(torch.Tensor, name) for name in (*_RANDOM, "fill_", "zero_")}
+    fillings = {getattr(torch.Tensor, name) for name in (*_RANDOM, "fill_", "zero_", "clamp_")}
+    # These tell modes like this one by themselves that they are called, and nothing of what they call in turn.
+    whole = {torch.nn.init.normal_, torch.nn.init.uniform_, torch.nn.init.constant_, torch.nn.init.kaiming_uniform_}
 
     class NothingFilled(DeviceContext):  # type: ignore[misc]
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if function in fillings and args and args[0].is_meta:
                 return args[0]
+            if function in whole and kwargs and kwargs["tensor"].is_meta:
+                return kwargs["tensor"]
             if function in constructors and (kwargs is None or kwargs.get("device") is None):
                 kwargs = {**(kwargs or {}), "device": self.device}
             return function(*args, **(kwargs or {}))
