@@ -19,6 +19,7 @@ from zoolens.base.engine.environments import ensure_environment, parse_env
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.inventory.catalog.drafted import UNCHECKED, DraftedFile, TaskGuess
 from zoolens.inventory.catalog.embedded_classes import DROPPED, with_class_names
+from zoolens.inventory.catalog.language_models import language_model
 from zoolens.inventory.catalog.pixel_ranges import quantised_range, stated_normalisation
 from zoolens.inventory.catalog.task_guesses import guessed_task, with_steps
 from zoolens.inventory.manifests.digests import digest, size_on_disk
@@ -51,6 +52,8 @@ def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambd
     packages of an isolated environment, for a file whose runtime is not installed here; `say` hears how it is built."""
     path = path.resolve()
     format_, files = detect_format(path)
+    if format_ == "torch-state-dict" and (described := language_model(path)) is not None:
+        return described
     if format_ == "torch-state-dict":
         raise ModelError(
             f"{path.name} holds weights only, not the network they belong to.",

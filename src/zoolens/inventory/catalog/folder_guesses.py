@@ -20,11 +20,13 @@ from zoolens.inventory.manifests.schema import Output
 from zoolens.inventory.manifests.schema_boxes import ReadBoxes
 from zoolens.inventory.manifests.schema_masks import Masks
 from zoolens.inventory.manifests.schema_steps import L2Normalize, OutputStep, Pool
+from zoolens.inventory.manifests.schema_texts import PREDICTING
 
 _CONFIG: Final = "config.json"
 _MOST_BYTES: Final = 1 << 22
 _MOST_CLASSES: Final = 100_000
 _IMAGENET: Final = 1000
+CAUSAL: Final = "ForCausalLM"
 _HEADS: Final = (
     "ForSequenceClassification",
     "ForTokenClassification",
@@ -32,6 +34,7 @@ _HEADS: Final = (
     "ForImageClassification",
     "ForSemanticSegmentation",
     "ForObjectDetection",
+    CAUSAL,
 )
 # transformers reads the scores of these as one softmax with a last class of no object, and of the rest as sigmoids.
 _SOFTMAX_DETECTORS: Final = frozenset({"detr", "yolos", "table-transformer"})
@@ -208,6 +211,8 @@ def _text_outputs(file: DraftedFile, folder: ModelFolder, said: list[str]) -> tu
         return (Output(name="logits", task="token-classification", labels=folder.labels),)
     if "logits" in names and folder.head == "ForSequenceClassification":
         return (_of_classes(folder),)
+    if "logits" in names and folder.head == CAUSAL:
+        return (Output(name="logits", task=PREDICTING),)
     if "sentence_embedding" in names and not folder.head:
         return (Output(name="sentence_embedding", task="embedding"),)
     if "last_hidden_state" in names and not folder.head:

@@ -261,7 +261,7 @@ class AssetFile(Part):
 class Architecture(Part):
     """How to build the network that bare weights belong to."""
 
-    library: Literal["torchvision", "timm", "keras", "code"]
+    library: Literal["torchvision", "timm", "transformers", "keras", "code"]
     name: str | None = None
     arguments: dict[str, Any] = Field(default_factory=dict)
     match: Literal["name", "position"] = Field(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,6 +109,8 @@ def _build(architecture: Mapping[str, Any]) -> Any:
             return import_torchvision().models.get_model(name, weights=None, **arguments)
         if library == "timm":
             return _timm().create_model(_local(name), pretrained=False, **arguments)
+        if library == "transformers":
+            return _of_transformers(name, arguments)
     except ImportError as error:
         raise MissingDependency(f"Building {name}", str(library), str(library)) from error
     except (ValueError, TypeError, RuntimeError) as error:
@@ -129,6 +132,27 @@ def _local(name: str) -> str:
     if ":" in name:
         raise ModelError(f"{name!r} is a path, not the name of a timm architecture.")
     return name
+
+
+def _of_transformers(name: str, configuration: dict[str, Any]) -> Any:
+    """A network by its class in transformers, from the numbers of its configuration alone: nothing is looked up on a
+    hub, and no code beside the weights is read."""
+    from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
+
+    with suppress(ImportError):
+        # transformers imports it where it is installed.
+        import_torchvision(with_compiler=False)
+    import transformers
+
+    built = getattr(transformers, name, None)
+    if not (isinstance(built, type) and issubclass(built, transformers.PreTrainedModel)):
+        raise ModelError(
+            f"transformers {transformers.__version__} has no network {name!r}.",
+            hint="architecture.name is the class that config.json names under architectures, such as LlamaForCausalLM.",
+        )
+    # Every text is read from its start, so that keys and values need not be kept for later.
+    made: Any = built
+    return made(made.config_class(**{**configuration, "use_cache": False}))
 
 
 def _build_from_code(architecture: Mapping[str, Any]) -> Any:
@@ -155,8 +179,15 @@ def _by_position(module: Any, weights: Mapping[str, Any]) -> dict[str, Any]:
 
 def _join(module: Any, weights: Mapping[str, Any]) -> None:
     """load_state_dict, strictly, with the first differences named."""
-    wanted = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
-    missing = [name for name in wanted if name not in weights and not name.endswith("num_batches_tracked")]
+    own = module.state_dict()
+    wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
+    # Of two names of one tensor, such as an embedding that is the last layer too, a file has one.
+    shared = {tensor.data_ptr() for name, tensor in own.items() if name in weights and tensor.numel()}
+    missing = [
+        name
+        for name, tensor in own.items()
+        if name not in weights and not name.endswith("num_batches_tracked") and tensor.data_ptr() not in shared
+    ]
     surplus = [name for name in weights if name not in wanted]
     if missing or surplus:
         raise ModelError(

@@ -1,0 +1,79 @@
+"""A first manifest for the weights of a language model in a folder of transformers, built as config.json describes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens.base.errors import ModelError
+from zoolens.inventory.catalog.drafted import DraftedFile
+from zoolens.inventory.catalog.folder_guesses import CAUSAL, ModelFolder, folder_of
+from zoolens.inventory.catalog.text_inputs import find_tokenizer, text_input
+from zoolens.inventory.manifests.digests import digest, size_on_disk
+from zoolens.inventory.manifests.formats import legal_name
+from zoolens.inventory.manifests.schema import Architecture, Asset, AssetFile, Framework, Manifest, Output
+from zoolens.inventory.manifests.schema_texts import PREDICTING
+from zoolens.inventory.runtimes.runtime import TensorSpec
+from zoolens.inventory.zoos.undescribed import DRAFT_VERSION
+
+# What says nothing of the network: where it came from, with which version, and in which type it was saved.
+_NO_PART: Final = frozenset(
+    {"architectures", "auto_map", "_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"}
+)
+_QUANTISED: Final = "quantization_config"
+
+
+def language_model(path: Path) -> Manifest | None:
+    """The manifest of `path` (.safetensors) in a folder of transformers; None where it is no language model of one."""
+    folder = folder_of(path)
+    if folder is None or folder.head != CAUSAL or path.suffix != ".safetensors":
+        return None
+    config = folder.config
+    if _QUANTISED in config:
+        raise ModelError(
+            f"{path.name} holds weights that were quantised by another library (quantization_config), which zoolens "
+            "does not read.",
+            hint="Use the weights before they were quantised, or a GGUF file.",
+        )
+    said: list[str] = []
+    tokenizer = find_tokenizer(path, folder.place, said)
+    if tokenizer is None:
+        raise ModelError(f"{folder.place.name} has no tokenizer.json, without which no text becomes numbers.")
+    taken = TensorSpec("input_ids", (None, None), "int64")
+    file = DraftedFile("torch-state-dict", path, (taken,), (TensorSpec("logits", (None, None, None), "float32"),))
+    settings = folder.content("tokenizer_config.json")
+    given = text_input(file, config, settings if isinstance(settings, dict) else {}, said)
+    if isinstance(given, str):
+        raise ModelError(f"{path.name}: {given}.")
+    weights = AssetFile(location=path.name, sha256=digest(path), bytes=size_on_disk(path))
+    name = str(config["architectures"][0])
+    return Manifest(
+        name=legal_name(folder.place.name),
+        version=DRAFT_VERSION,
+        description=_description(path, name, said),
+        framework=Framework(name="torch"),
+        inputs=(given,),
+        outputs=(Output(name="logits", task=PREDICTING),),
+        assets=(
+            Asset(
+                format="torch-state-dict",
+                files=(weights, tokenizer),
+                architecture=Architecture(library="transformers", name=name, arguments=_network(folder, config)),
+            ),
+        ),
+    )
+
+
+def _network(folder: ModelFolder, config: Mapping[str, Any]) -> dict[str, Any]:
+    if "auto_map" in config:
+        raise ModelError(
+            f"{folder.place.name} is built by code of its own (auto_map in config.json), which is not run.",
+            hint="Use a version of the model that transformers builds by itself.",
+        )
+    return {key: value for key, value in config.items() if key not in _NO_PART}
+
+
+def _description(path: Path, name: str, said: list[str]) -> str:
+    guessed = f" Guessed: {'; '.join(said)}." if said else ""
+    return f"Drafted from {path.name}: {name} of transformers, as config.json describes it.{guessed}"
