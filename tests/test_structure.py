@@ -66,7 +66,11 @@ FRAMEWORKS = {
         "training/crosstrain/training/live/*torch*.py",
     ],
     "timm": ["inventory/runtimes/torch/*.py", "inventory/zoos/timm.py", "findings/graph/importers/torch/*.py"],
-    "transformers": ["findings/graph/importers/torch/*.py", "inventory/zoos/transformers.py"],
+    "transformers": [
+        "findings/graph/importers/torch/*.py",
+        "inventory/runtimes/torch/*.py",
+        "inventory/zoos/transformers.py",
+    ],
     "tensorflow": [
         "inventory/runtimes/tensorflow/*.py",
         "contrib/tensorflow_models/*.py",
