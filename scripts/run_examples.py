@@ -79,6 +79,7 @@ BEFORE: Final = (
     "zoolens crosstrain train convnorm.yaml --with torch --with tensorflow --threads 1",
     "zoolens eval a.onnx b.onnx --data shoes/photos -r onnxruntime",
     "zoolens store copy home/data/store.sqlite team.sqlite",
+    "zoolens crosstrain train convnorm.yaml --with torch --with tensorflow --threads 1 --store team.sqlite",
 )
 
 
@@ -137,6 +138,11 @@ def call(line: str, folder: Path, environment: Mapping[str, str]) -> subprocess.
     return subprocess.CompletedProcess(line, process.returncode, said)
 
 
+def _place(line: str) -> int:
+    """What writes comes before what reads it, and what removes comes last; otherwise in the order of the help."""
+    return ("crosstrain export" in line) * -1 + (" remove " in line)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -152,7 +158,7 @@ def main() -> None:
     environment = {**os.environ, **path, "ZOOLENS_HOME": str(folder / "home")}
     prepare(folder, environment)
     failed = 0
-    for line in dict.fromkeys(line for both in EXAMPLES.values() for line in both):
+    for line in sorted(dict.fromkeys(line for both in EXAMPLES.values() for line in both), key=_place):
         if chosen.only and not any(text in line for text in chosen.only):
             continue
         if reason := next((reason for text, reason in LEFT_OUT.items() if text in line), None):
