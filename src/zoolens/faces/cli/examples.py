@@ -122,7 +122,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "zoolens crosstrain submit convnorm-study/ --check",
         "zoolens crosstrain submit convnorm-study/ --into from-a-friend",
     ),
-    "crosstrain space": ("zoolens crosstrain space", "zoolens crosstrain space plan.yaml"),
+    "crosstrain space": ("zoolens crosstrain space --published", "zoolens crosstrain space plan.yaml"),
     "port": (
         "zoolens port check torch_net.py:net keras_net.py:net --input 3x32x32",
         "zoolens port weights torch_net.py:net keras_net.py:net --input 3x32x32 --out net.weights.h5",
