@@ -92,13 +92,12 @@ def mlflow_newest(hand: Hand) -> None:
 
 def mlflow_two_runs(hand: Hand) -> None:
     """Its page of two runs has their parameters and figures side by side, and no inputs."""
-    rows = hand.page.locator(".ag-pinned-left-cols-container .ag-row, .ag-center-cols-container .ag-row")
-    rows.first.wait_for()
-    boxes = hand.page.locator(".ag-row input[type=checkbox]")
+    boxes = hand.page.locator(".ag-row .ag-checkbox-input-wrapper")
+    boxes.nth(1).wait_for()
     hand.click(boxes.nth(0))
     hand.click(boxes.nth(1))
-    hand.click(hand.page.get_by_role("button", name="Compare", exact=True))
-    hand.reads("top1")
+    hand.click(hand.page.get_by_test_id("runs-compare-button"))
+    hand.reads("Comparing 2 Runs")
 
 
 @dataclass(frozen=True)
