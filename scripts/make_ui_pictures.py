@@ -35,7 +35,10 @@ TARGET = Path(__file__).parent.parent / "docs" / "images"
 SIZE = {"width": 1280, "height": 800}
 QUIET = 700  # milliseconds without a request before a picture is taken
 PATIENCE = 60_000  # milliseconds
-LOAD = ["--data", "demo", "--arrivals", "burst", "--rate", "60", "--burst-factor", "12", "--duration", "24s"]
+LOAD = (
+    "--data", "demo", "--like", "demo:lenet-wide", "--arrivals", "burst", "--rate", "60", "--burst-factor", "12",
+    "--duration", "24s",
+)  # fmt: skip
 SERVICE = """
 services:
   fashion:
@@ -57,7 +60,7 @@ class Picture:
     dark: bool = False
 
 
-COLOURS = 128  # of a picture: pages have few, and PNG is a third as large then
+COLOURS = 128  # of a picture: pages have few, and PNG is a third as large then; rare ones, as of a legend, are kept
 PICTURES = {
     "home": Picture("#/home", "What changed"),
     "home-dark": Picture("#/home", "What changed", dark=True),
@@ -168,7 +171,11 @@ async def take(page: Any, url: str, name: str, names: dict[str, str]) -> None:
 def save(picture: bytes, path: Path) -> None:
     from PIL import Image
 
-    few = Image.open(io.BytesIO(picture)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    few = (
+        Image.open(io.BytesIO(picture))
+        .convert("RGB")
+        .quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    )
     few.save(path, optimize=True)
 
 
