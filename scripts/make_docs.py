@@ -11,7 +11,9 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,8 @@ from zoolens.inventory.datasets.kinds import kind_names, load_kind
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.runtimes.support import support_markdown
 
-DOCS = Path(__file__).parent.parent / "docs"
+REPO = Path(__file__).parent.parent
+DOCS = REPO / "docs"
 BEGIN, END = "<!-- generated: {} -->", "<!-- end -->"
 
 
@@ -152,7 +155,19 @@ def _replace(text: str, name: str, content: str) -> str:
     return f"{before}{begin}\n{content}\n{END}{rest.partition(END)[2]}"
 
 
+def declare_plugins() -> None:
+    """Adds what pyproject.toml registers and the installed package does not: an editable installation keeps the entry
+    points of the day on which it was made, and documentation is about this checkout."""
+    declared = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    for group, points in declared.items():
+        registered = plugins.registered(group)
+        assert isinstance(registered, dict)
+        for name, value in points.items():
+            registered.setdefault(name, EntryPoint(name, value, group))
+
+
 def main() -> None:
+    declare_plugins()
     stale = []
     for path, content in generated():
         if not path.exists() or path.read_text(encoding="utf-8") != content:

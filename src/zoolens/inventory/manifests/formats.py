@@ -32,6 +32,7 @@ _BY_SUFFIX: Final = {
     ".pb": "tf-frozen",
     ".jaxexport": "jax-export",
     ".stablehlo": "jax-export",
+    ".gguf": "gguf",
 }
 _SYMBOL: Final = "-symbol.json"
 _EPOCH: Final = re.compile(r"-\d{4}$")
@@ -143,6 +144,8 @@ def _by_content(path: Path, guess: str | None) -> str | None:
         head = stream.read(16)
     if head[4:8] == b"TFL3":
         return "tflite"
+    if head.startswith(b"GGUF"):
+        return "gguf"
     if head.startswith(b"\x89HDF\r\n\x1a\n"):
         return "keras-h5"
     if head.startswith(b"PK"):

@@ -55,6 +55,7 @@ FORMATS = (  # those of the built-in runtimes
     "tf-frozen",
     "jax-export",
     "mxnet",
+    "gguf",
     "fake",
 )
 

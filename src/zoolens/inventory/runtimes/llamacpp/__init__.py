@@ -1,0 +1,1 @@
+"""llama.cpp, and the files that it reads."""
