@@ -81,14 +81,14 @@ def _diff(a: str, b: str, sized: dict[str, Any], store: str | None) -> Diff:
     from zoolens.findings.graph.structures.structure import structure_of
     from zoolens.findings.graph.structures.structure_sources import find_entries
 
-    with trouble():
+    with trouble(), Bars() as bars:
         check_store(store, "keeps")
+        # To find a model of a zoo that was not listed yet takes seconds.
         sides = {ref: find_entries([ref]) for ref in (a, b)}
         for ref, named in sides.items():
             if len(named) != 1:
                 raise ModelError(f"{ref} names {len(named)} models.", hint="Name one on each side.")
-        with Bars() as bars:
-            structures = structure_of([sides[a][0], sides[b][0]], **sized, store=store, progress=bars)
+        structures = structure_of([sides[a][0], sides[b][0]], **sized, store=store, progress=bars)
         found = diff(structures[0].graph, structures[-1].graph, names=short_names(a, b))
         keys = [structure.source.key if structure.source else None for structure in (structures[0], structures[-1])]
         return replace(found, one_file=keys[0] is not None and keys[0] == keys[1])
