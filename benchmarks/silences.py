@@ -59,8 +59,8 @@ init {kept}/shoes -r onnxruntime
 init {kept}/shoes -r onnxruntime --doctor
 demo --trust
 demo detection
-eval {kept}/resnet18.yaml --data {kept}/images.npz -r onnxruntime --fresh
-eval {kept}/resnet18.yaml --data {kept}/images.npz -r openvino --fresh
+eval {kept}/resnet18.yaml --data npz:{kept}/images.npz?layout=NCHW -r onnxruntime --fresh
+eval {kept}/resnet18.yaml --data npz:{kept}/images.npz?layout=NCHW -r openvino --fresh
 reproduce last
 trace run {kept}/resnet18.yaml -r onnxruntime
 trace run {kept}/resnet18.yaml -r openvino
@@ -73,7 +73,7 @@ equiv demo:lenet-wide demo:resnet-tiny
 equiv demo:* -r onnxruntime --picture {kept}/matrix.svg
 disagree demo:lenet-wide --with 5
 diverge demo:lenet-wide@onnxruntime demo:lenet-wide@litert --data demo
-diverge {kept}/resnet18.yaml@onnxruntime {kept}/resnet18.yaml@openvino --data {kept}/images.npz --limit 8
+diverge {kept}/resnet18.yaml@onnxruntime {kept}/resnet18.yaml@openvino --data npz:{kept}/images.npz?layout=NCHW --limit 8
 query CORR~lenet-wide~WITHIN~90%~ON~size~<=~30% --store {kept}/large.sqlite
 query ON~accuracy~>=~50%~ORDER~BY~latency_p50~LIMIT~5 --store {kept}/large.sqlite
 index build
@@ -81,7 +81,7 @@ index show --store {kept}/large.sqlite
 index verify --store {kept}/large.sqlite
 index rebuild --store {kept}/large.sqlite
 index estimate demo:lenet-wide
-index add {kept}/resnet18.yaml --data {kept}/images.npz -r onnxruntime
+index add {kept}/resnet18.yaml --data npz:{kept}/images.npz?layout=NCHW -r onnxruntime
 runs --store {kept}/large.sqlite
 runs show last --store {kept}/large.sqlite
 export -o {kept}/all.parquet --store {kept}/large.sqlite
@@ -106,8 +106,8 @@ port check {port}/torch_net.py:net {port}/keras_net.py:net --input 3x32x32
 port weights {port}/torch_net.py:net {port}/keras_net.py:net --input 3x32x32 --out {kept}/n.weights.h5
 port scaffold {port}/torch_net.py:net --to keras --input 3x32x32
 port train {port}/torch_net.py:training {port}/keras_net.py:training --input 3x32x32 --epochs 1
-ui --no-open --port 8931
-serve {kept}/resnet18.yaml --http 8932 --no-grpc
+ui --no-browser --port 8931
+serve {kept}/resnet18.yaml --http 8932 --grpc 8933
 serve {kept}/resnet18.yaml --check
 agent --name silent
 """
