@@ -59,8 +59,8 @@ init {kept}/shoes -r onnxruntime
 init {kept}/shoes -r onnxruntime --doctor
 demo --trust
 demo detection
-eval {kept}/resnet18.yaml --data npz:{kept}/images.npz?layout=NCHW -r onnxruntime --fresh
-eval {kept}/resnet18.yaml --data npz:{kept}/images.npz?layout=NCHW -r openvino --fresh
+eval {kept}/resnet18.yaml --data {images} -r onnxruntime --fresh
+eval {kept}/resnet18.yaml --data {images} -r openvino --fresh
 reproduce last
 trace run {kept}/resnet18.yaml -r onnxruntime
 trace run {kept}/resnet18.yaml -r openvino
@@ -73,7 +73,7 @@ equiv demo:lenet-wide demo:resnet-tiny
 equiv demo:* -r onnxruntime --picture {kept}/matrix.svg
 disagree demo:lenet-wide --with 5
 diverge demo:lenet-wide@onnxruntime demo:lenet-wide@litert --data demo
-diverge {kept}/resnet18.yaml@onnxruntime {kept}/resnet18.yaml@openvino --data npz:{kept}/images.npz?layout=NCHW --limit 8
+diverge {kept}/resnet18.yaml@onnxruntime {kept}/resnet18.yaml@openvino --data {images} --limit 8
 query CORR~lenet-wide~WITHIN~90%~ON~size~<=~30% --store {kept}/large.sqlite
 query ON~accuracy~>=~50%~ORDER~BY~latency_p50~LIMIT~5 --store {kept}/large.sqlite
 index build
@@ -81,7 +81,7 @@ index show --store {kept}/large.sqlite
 index verify --store {kept}/large.sqlite
 index rebuild --store {kept}/large.sqlite
 index estimate demo:lenet-wide
-index add {kept}/resnet18.yaml --data npz:{kept}/images.npz?layout=NCHW -r onnxruntime
+index add {kept}/resnet18.yaml --data {images} -r onnxruntime
 runs --store {kept}/large.sqlite
 runs show last --store {kept}/large.sqlite
 export -o {kept}/all.parquet --store {kept}/large.sqlite
@@ -208,10 +208,12 @@ def main() -> None:
         "TERM": "xterm-256color",
     }
     prepare(kept, environment)
+    images = f"npz:{kept}/images.npz?layout=NCHW"
+    names = {"kept": kept, "root": ROOT, "port": ROOT / "examples" / "port", "images": images}
     heard = []
     for line in COMMANDS.splitlines():
         words = [word.replace("~", " ") if "last~" not in word else word for word in line.split()]
-        words = [word.format(kept=kept, root=ROOT, port=ROOT / "examples" / "port") for word in words]
+        words = [word.format(**names) for word in words]
         if chosen.only and not any(text in line for text in chosen.only):
             continue
         serves = words[0] in SERVERS and words[1:2] != ["export"] and "--check" not in words
