@@ -154,6 +154,8 @@ def _print_vectors(console: Any, change: VectorChange) -> None:
         agreement_words(change),
         f"bit-equal outputs: {100 * change.identical_outputs:.1f} %",
     ]
+    if change.unknown:
+        facts.append(change.unknown)
     if silence := silence_words(change.silent, change.n):
         facts.append(silence)
     if change.median_distance is not None:

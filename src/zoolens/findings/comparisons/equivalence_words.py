@@ -66,7 +66,7 @@ def agreement_words(share: float) -> str:
 
 
 def _facts(output: Behaviour) -> Iterator[str]:
-    if output.graded:
+    if output.graded and not math.isnan(output.agreement):
         yield f"full agreement on {percent_words(output.full / output.n)} of the inputs"
         if silence := silence_words(output.silent, output.n):
             yield silence

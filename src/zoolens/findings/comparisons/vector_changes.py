@@ -62,6 +62,7 @@ class VectorChange:
     silent: int = 0  # inputs to which neither answers anything, which counts as full agreement
     metric: MetricChange | None = None  # where truths judge the task
     next_tokens: NextTokenFigures | None = None  # of language models
+    unknown: str = ""  # why the agreement is not known
     contested: tuple[ContestedInput, ...] = ()  # of a graded agreement, the lowest first
 
     @property
@@ -93,6 +94,7 @@ def compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
             silent=pair.silent,
             metric=None if place else _metric_change(a, b),
             next_tokens=figures.next_tokens,
+            unknown=task_named(ours.task).unknown_agreement(ours, theirs) if ours.task == theirs.task else "",
             contested=tuple(_contested(a, b, place, pair)) if task_named(ours.task).graded else (),
         )
 

@@ -148,7 +148,11 @@ class Task(ABC):
 
     @abstractmethod
     def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
-        """How far two models agree on each input, between 0 and 1."""
+        """How far two models agree on each input, between 0 and 1; NaN where that cannot be known."""
+
+    def unknown_agreement(self, a: Answers, b: Answers) -> str:
+        """Why `agreement` is NaN for some inputs, as a clause; empty where it is known for all."""
+        return ""
 
     def agreement_name(self, tolerance: float = TOLERANCE) -> str:
         """What the mean of `agreement` is, in words before a percentage."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zoolens.base.errors import DatasetError, ModelError, ZoolensError
+from zoolens.base.errors import DatasetError, ModelError
 from zoolens.inventory.datasets.text_dataset import TextPair
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.schema import Input, Output
@@ -180,10 +180,20 @@ def test_figures_are_those_of_all_tokens_and_bytes_together():
     assert judgement.notes == ("8 tokens of 24 bytes",)
 
 
-def test_different_tokens_cannot_be_compared():
-    a, b = answers([foreseen(1, 4)]), answers([foreseen(1, 5)])
-    with pytest.raises(ZoolensError, match="different tokens"):
-        LanguageModel().agreement(a, b)
+def test_how_far_models_with_different_tokens_agree_is_not_known():
+    a, b = answers([foreseen(1, 4), foreseen(1, 3)]), answers([foreseen(1, 5), foreseen(1, 3)])
+    task = LanguageModel()
+    assert np.isnan(task.agreement(a, b)).all()
+    assert "different tokens" in task.unknown_agreement(a, b)
+    assert task.figures(a, b).next_tokens is None
+    assert not task.unknown_agreement(a, a)
+
+
+def test_a_network_that_sees_what_it_should_foresee_is_named():
+    following = np.arange(9)
+    scores = np.eye(VOCABULARY)[following] * 20
+    judgement = LanguageModel().judgement(answers([Foreseen(following, kept_tokens(scores, following, 3), 9)]))
+    assert "may see what it should foresee" in judgement.notes[1]
 
 
 def test_a_pair_is_told_with_what_is_not_known():
