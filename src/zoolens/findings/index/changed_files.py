@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,8 +37,8 @@ class ChangedFiles:
 
     def among(self, runs: Sequence[str]) -> list[str]:
         """Returns those of the runs whose files are on this machine and have changed."""
-        known = self._known
-        wanted = [run for run in runs if run not in known or not _still_so(known[run])]
+        known, digests = self._known, _Digests()
+        wanted = [run for run in runs if run not in known or not _still_so(known[run], digests)]
         judged = {run: [state.changed, state.files] for run, state in self._judge(wanted).items()} if wanted else {}
         if lasting := {run: judgement for run, judgement in judged.items() if judgement[1] is not None}:
             known |= lasting
@@ -63,18 +63,17 @@ class ChangedFiles:
             file.write(json.dumps([self._newest, last]).encode())
 
 
-def _still_so(judged: Any) -> bool:
+class _Digests(dict[str, str | None]):
+    """The digest of what lies at each path; None where nothing does. Very many models are of a few files."""
+
+    def __missing__(self, name: str) -> str | None:
+        path = Path(name)
+        self[name] = found = digest(path) if path.exists() else None
+        return found
+
+
+def _still_so(judged: Any, digests: _Digests) -> bool:
     try:
-        return all(_digest(_path(path)) == known for path, known in judged[1])
+        return all(digests[path] == known for path, known in judged[1])
     except (OSError, TypeError, ValueError, IndexError, ZoolensError):
         return False
-
-
-def _digest(path: Path) -> str | None:
-    return digest(path) if path.exists() else None
-
-
-@lru_cache(1_000)
-def _path(text: str) -> Path:
-    """To take a text apart takes longer than to ask for what lies there, and many models are of one file."""
-    return Path(text)

@@ -78,8 +78,10 @@ class Index:
         self._state = origin.state
         places = {key: place for place, key in enumerate(semantic.keys)} if semantic is not None else {}
         self._places = np.full(len(self.rows), -1)
-        for row in np.flatnonzero(self.rows.signed).tolist() if places else ():
-            self._places[row] = places.get(str(self.rows.columns["key"][row]), -1)
+        if places:
+            key = self.rows.columns["key"]
+            codes = key.codes[self.rows.signed].tolist()
+            self._places[self.rows.signed] = [places.get(str(key.values[code]), -1) for code in codes]
         self._rankings: OrderedDict[int, Ranking] = OrderedDict()
         self._held = 0
 

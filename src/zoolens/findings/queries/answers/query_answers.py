@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from zoolens.findings.queries.answers.frame import frame_of
 from zoolens.findings.queries.answers.matches import Match, match_of, record_names
 from zoolens.findings.queries.answers.near_misses import COUNT, near_misses, wider_guarantee
 from zoolens.findings.queries.answers.query_coverage import coverage_of, coverage_words
+from zoolens.findings.queries.answers.unchanged_rows import settled
 from zoolens.findings.queries.answers.wording import amount, lower_bound
 from zoolens.findings.queries.language.unparser import to_text
 from zoolens.findings.queries.planning.guarantees import Guarantee
@@ -24,7 +24,6 @@ from zoolens.findings.queries.planning.query_plan import Plan
 from zoolens.findings.queries.planning.view import View
 
 _LISTED: Final = 3  # named in a note; the others are counted
-_PATIENT: Final = 4  # rounds before files are looked at that may not be needed: they may be large
 
 
 class Answer(Result):
@@ -37,18 +36,8 @@ class Answer(Result):
 
     @cached_property
     def _settled(self) -> tuple[Plan, Sequence[int]]:
-        """The plan and its rows without models whose file is another by now than the one that was measured: what is
-        known of them is not about what is there. Files are looked at when the answer is, and of the best rows only."""
-        plan, rows, index = self._planned, self._found, self._planned.view.index
-        rounds = 0
-        while changed := index.changed_rows(rows):
-            plan = replace(plan, changed=(*plan.changed, *changed))
-            rounds += 1
-            if rounds >= _PATIENT and rounds & (rounds - 1) == 0:
-                # Many more may have changed: they are judged together, and left out when they are met.
-                index.changed_rows(plan.rows_ahead(rounds))
-            rows = plan.best_rows()
-        return plan, rows
+        """The plan and its rows without models whose file is another by now than the one that was measured."""
+        return settled(self._planned, self._found)
 
     @property
     def plan(self) -> Plan:

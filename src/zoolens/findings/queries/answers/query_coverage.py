@@ -28,10 +28,10 @@ _LISTED: Final = 3  # models that a gap names; the others are counted
 def coverage_of(plan: Plan) -> Coverage:
     """The coverage of an answer. `plan.changed` holds the models among the best whose file was found to be another."""
     models = plan.view.models
-    asked = np.unique(models[_asked(plan)])
-    left = np.setdiff1d(models[plan.undecided], models[plan.fitting])
-    gaps = _gaps(plan, plan.undecided & np.isin(models, left))
-    return Coverage((Tally("models", len(asked) - len(left), len(asked)),), tuple(gaps))
+    asked = int(np.count_nonzero(_with_a_row(models, _asked(plan))))
+    left = _with_a_row(models, plan.undecided) & ~_with_a_row(models, plan.fitting)
+    gaps = _gaps(plan, plan.undecided & left[models])
+    return Coverage((Tally("models", asked - int(np.count_nonzero(left)), asked),), tuple(gaps))
 
 
 def coverage_words(coverage: Coverage) -> str:
@@ -78,9 +78,18 @@ def _gaps(plan: Plan, rows: Mask) -> Iterator[Gap]:
     for holds, what, remedy in reasons:
         here = left & holds
         if here.any():
-            names = _names(plan, np.unique(view.models[here]))
-            left &= ~np.isin(view.models, view.models[here])
+            counted = _with_a_row(view.models, here)
+            names = _names(plan, np.flatnonzero(counted))
+            left &= ~counted[view.models]
             yield Gap(f"model {what} ({first_few(names, _LISTED)})", len(names), remedy)
+
+
+def _with_a_row(models: NDArray[np.int64], rows: Mask) -> Mask:
+    """Whether a model has one of the rows; models are numbered as rows are (`RowTable.models`)."""
+    # `np.unique` and `np.isin` would import `numpy.ma`, which takes longer than all of this.
+    marked = np.zeros(len(models), np.bool_)
+    marked[models[rows]] = True
+    return marked
 
 
 def _names(plan: Plan, models: NDArray[np.int64]) -> Sequence[str]:

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zoolens.base.store.records import Provenance
 from zoolens.findings.index.search.prepared_search import Search
@@ -167,20 +166,19 @@ class Plan:
 
     def best_rows(self) -> list[int]:
         """The best row of each model but for the reference, as many as are wanted."""
-        return self._best_of(self.search(), self.limit)
-
-    def rows_ahead(self, times: int) -> list[int]:
-        """What `best_rows` would give if so many times as many were wanted."""
-        search = self.ranking.prepare(self.ranges, times * self.wanted, floor=self.floor, admit=self.mask)
-        return self._best_of(search(), times * self.limit)
-
-    def _best_of(self, rows: NDArray[np.int64], limit: int) -> list[int]:
-        models, reference = self.view.models, self.reference
+        rows, models, reference = self.search(), self.view.models, self.reference
         kept = {models.item(reference.row): -1} if reference is not None and reference.named else {}
         for row, model in zip(rows.tolist(), models.take(rows).tolist(), strict=True):
             if reference is None or row != reference.row:
                 kept.setdefault(model, row)
-        return [row for row in kept.values() if row >= 0][:limit]
+        return [row for row in kept.values() if row >= 0][: self.limit]
+
+    def ranked_rows(self, most: int) -> tuple[list[int], bool]:
+        """The rows that fit and may be an answer, best first, and whether these are all. A model may have several. At
+        most so many are searched for."""
+        rows = self.ranking.prepare(self.ranges, most, floor=self.floor, admit=self.mask)()
+        others = rows if self.reference is None else rows[self.reference.others(self.view)[rows]]
+        return others.tolist(), len(rows) < most
 
     @cached_property
     def strategy(self) -> Strategy:
