@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, Text, cast, select
+from sqlalchemy import Connection, Select, Text, cast, exists, select
 
 from zoolens.base.recent_values import RecentValues
 from zoolens.base.store.queries import full_name, in_chunks
@@ -190,17 +190,19 @@ class RunIndex:
 
 def _read_columns(connection: Connection, reading: int, newest: Newest, mark: int) -> RunColumns:
     rows = _tuples(connection, _RUNS.order_by(runs.c.seq))
-    with_stages = {run_id for (run_id,) in _tuples(connection, select(stages.c.run_id).distinct())}
+    # Of very many runs few are without stages, and few have failed.
+    begun = {run_id for (run_id,) in _tuples(connection, _WITHOUT_STAGES)}
     # Not DISTINCT: SQLite would then walk through an index, and look up every row from there.
     failed = {run_id for (run_id,) in _tuples(connection, select(stages.c.run_id).where(stages.c.state == FAILED))}
-    ids = tuple(row[0] for row in rows)
-    places = {run_id: place for place, run_id in enumerate(ids)}
     subjects = _Subjects.of(connection)
-    values = _Values.of(rows, subjects, with_stages, failed)
+    values = _Values.of(rows, subjects, begun, failed)
+    ids = tuple([row[0] for row in rows])
+    places = dict(zip(ids, range(len(ids)), strict=True))
     return _columns((reading, newest, mark), ids, np.array(ids, "S16"), places, subjects, values)
 
 
 _RUNS: Final = select(runs.c.id, runs.c.model, runs.c.dataset, runs.c.stack, runs.c.kind, runs.c.created)
+_WITHOUT_STAGES: Final = select(runs.c.id).where(~exists().where(stages.c.run_id == runs.c.id))
 
 
 @dataclass(frozen=True)
@@ -230,25 +232,34 @@ class _Values:
         cls,
         rows: Sequence[tuple[Any, ...]],
         subjects: _Subjects,
-        with_stages: Collection[str],
+        begun: Collection[str],
         failed: Collection[str],
     ) -> _Values:
-        kinds = {kind.value: code for code, kind in enumerate(KINDS)}
-        measured, broken, begun = map(STATES.index, (RunState.MEASURED, RunState.FAILED, RunState.BEGUN))
-        states = [broken if row[0] in failed else measured if row[0] in with_stages else begun for row in rows]
+        """`begun`: runs without a finished or failed stage."""
+        ids, model, dataset, stack, kind, created = zip(*rows, strict=True) if rows else [()] * len(_RUNS.columns)
+        state = np.full(len(ids), STATES.index(RunState.MEASURED), np.int32)
+        state[_among(ids, begun)] = STATES.index(RunState.BEGUN)
+        state[_among(ids, failed)] = STATES.index(RunState.FAILED)
         return cls(
-            model=_codes(subjects.models, [row[1] for row in rows]),
-            dataset=_codes(subjects.datasets, [row[2] for row in rows]),
-            stack=_codes(subjects.stacks, [row[3] for row in rows]),
-            kind=np.array([kinds[row[4]] for row in rows], np.int32),
-            state=np.array(states, np.int32),
-            created=_times([row[5] for row in rows]),
+            model=_codes(subjects.models, model),
+            dataset=_codes(subjects.datasets, dataset),
+            stack=_codes(subjects.stacks, stack),
+            kind=_coded({kind.value: code for code, kind in enumerate(KINDS)}, kind),
+            state=state,
+            created=_times(created),
         )
 
 
-def _codes(subjects: Sequence[RunSubject], fingerprints: Iterable[str]) -> Integers:
-    code_of = {subject.fingerprint: code for code, subject in enumerate(subjects)}
-    return np.array([code_of[fingerprint] for fingerprint in fingerprints], np.int32)
+def _among(ids: Sequence[str], wanted: Collection[str]) -> Mask:
+    return np.fromiter(map(wanted.__contains__, ids), np.bool_, len(ids))
+
+
+def _codes(subjects: Sequence[RunSubject], fingerprints: Sequence[str]) -> Integers:
+    return _coded({subject.fingerprint: code for code, subject in enumerate(subjects)}, fingerprints)
+
+
+def _coded(code_of: Mapping[str, int], values: Sequence[str]) -> Integers:
+    return np.fromiter(map(code_of.__getitem__, values), np.int32, len(values))
 
 
 def _columns(
@@ -343,9 +354,10 @@ def _updated(
         row for some in in_chunks(changed, _AT_ONCE) for row in _tuples(connection, query.where(runs.c.id.in_(some)))
     ]
     ids = [row[0] for row in rows]
-    begun = [row for some in in_chunks(ids, _AT_ONCE) for row in _tuples(connection, _states_of(some))]
+    found = [row for some in in_chunks(ids, _AT_ONCE) for row in _tuples(connection, _states_of(some))]
+    begun = set(ids) - {run_id for run_id, _ in found}
     subjects = _Subjects.of(connection)
-    values = _Values.of(rows, subjects, {row[0] for row in begun}, {row[0] for row in begun if row[1] == FAILED})
+    values = _Values.of(rows, subjects, begun, {run_id for run_id, state in found if state == FAILED})
     new = [run_id for run_id in ids if run_id not in known.places]
     places = {**known.places, **{run_id: len(known) + place for place, run_id in enumerate(new)}}
     at = np.array([places[run_id] for run_id in ids], np.int64)
@@ -356,7 +368,7 @@ def _updated(
         return column
 
     def recoded(codes: Integers, before: Sequence[RunSubject], after: Sequence[RunSubject]) -> Integers:
-        return _codes(after, (subject.fingerprint for subject in before))[codes] if len(codes) else codes
+        return _codes(after, [subject.fingerprint for subject in before])[codes] if len(codes) else codes
 
     merged = _Values(
         model=spread(recoded(known.model, known.models, subjects.models), values.model),

@@ -18,6 +18,7 @@ from zoolens.base.store.store import open_store
 from zoolens.faces.ui.app import create_app
 from zoolens.faces.ui.context import open_context
 from zoolens.faces.ui.endpoint import PREFIX, Answer, Endpoint, Event, File, Query, RequestError
+from zoolens.faces.ui.read_ahead import open_runs
 from zoolens.faces.ui.settings import Settings
 
 TOKEN = "a-token-of-enough-letters"
@@ -47,7 +48,8 @@ def client(home, tmp_path):
     with ExitStack() as stack:
 
         def make(**settings):
-            context = stack.enter_context(open_context(Settings(store=tmp_path / "store.sqlite", **settings)))
+            given = Settings(store=tmp_path / "store.sqlite", **settings)
+            context = stack.enter_context(open_context(given, stack.enter_context(open_runs(given))))
             assert context.models.zoos.wait(60)
             return TestClient(create_app(context), base_url="http://localhost:8800")
 

@@ -17,6 +17,7 @@ from zoolens.base import plugins
 from zoolens.base.errors import ZoolensError
 from zoolens.base.store.excerpt import left_out, stored_ids, write_excerpt
 from zoolens.base.store.records import Run
+from zoolens.base.store.run_columns import RunIndex
 from zoolens.base.store.store import Store, open_store
 from zoolens.faces.ui.bundle.contents import BundleContents
 from zoolens.faces.ui.context import Context, make_context
@@ -68,7 +69,7 @@ def chosen_context(
         own = [entry for entry in entries if entry.full_ref in chosen.models]
         live, jobs = stack.enter_context(LiveModels()), JobBoard(settings, place / "jobs")
         inputs = stack.enter_context(InputReader(allowed))
-        context = make_context(settings, target, _listing(own), jobs, live, inputs)
+        context = make_context(settings, RunIndex(target), _listing(own), jobs, live, inputs)
         yield context, replace(context, models=ModelIndex(context.runs, _listing(entries)))
 
 

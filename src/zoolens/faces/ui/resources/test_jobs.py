@@ -13,6 +13,7 @@ from zoolens.faces.ui.app import create_app
 from zoolens.faces.ui.context import open_context
 from zoolens.faces.ui.endpoint import PREFIX
 from zoolens.faces.ui.jobs.folder import make_job_folder
+from zoolens.faces.ui.read_ahead import open_runs
 from zoolens.faces.ui.settings import Settings
 
 RUN = "0123456789abcdef"
@@ -25,7 +26,8 @@ def ask(tmp_path, monkeypatch):
     monkeypatch.setattr("zoolens.base.plugins.names", lambda group: ["demo"] if group == plugins.ZOOS else names(group))
     store = tmp_path / "store.sqlite"
     open_store(store).close()
-    with open_context(Settings(store=store)) as context:
+    settings = Settings(store=store)
+    with open_runs(settings) as runs, open_context(settings, runs) as context:
         yield TestClient(create_app(context), base_url="http://localhost")
 
 
