@@ -236,7 +236,7 @@ class _Values:
         failed: Collection[str],
     ) -> _Values:
         """`begun`: runs without a finished or failed stage."""
-        ids, model, dataset, stack, kind, created = zip(*rows, strict=True) if rows else [()] * len(_RUNS.columns)
+        ids, model, dataset, stack, kind, created = zip(*rows, strict=True) if rows else [()] * 6
         state = np.full(len(ids), STATES.index(RunState.MEASURED), np.int32)
         state[_among(ids, begun)] = STATES.index(RunState.BEGUN)
         state[_among(ids, failed)] = STATES.index(RunState.FAILED)
