@@ -31,6 +31,7 @@ from zoolens.base.store.state import Newest
 from zoolens.base.store.store import Store
 
 KINDS: Final = tuple(RunKind)
+_KIND_CODES: Final = {kind.value: code for code, kind in enumerate(KINDS)}
 METRICS_KEPT: Final = 24  # columns of figures in memory: 8 bytes a run each
 ORDERS_KEPT: Final = 8  # of runs by a figure: as large as columns of figures
 DERIVED_KEPT: Final = 8
@@ -190,14 +191,13 @@ class RunIndex:
 
 def _read_columns(connection: Connection, reading: int, newest: Newest, mark: int) -> RunColumns:
     rows = _tuples(connection, _RUNS.order_by(runs.c.seq))
-    # Of very many runs few are without stages, and few have failed.
     begun = {run_id for (run_id,) in _tuples(connection, _WITHOUT_STAGES)}
     # Not DISTINCT: SQLite would then walk through an index, and look up every row from there.
     failed = {run_id for (run_id,) in _tuples(connection, select(stages.c.run_id).where(stages.c.state == FAILED))}
     subjects = _Subjects.of(connection)
     values = _Values.of(rows, subjects, begun, failed)
     ids = tuple([row[0] for row in rows])
-    places = dict(zip(ids, range(len(ids)), strict=True))
+    places = {run_id: place for place, run_id in enumerate(ids)}
     return _columns((reading, newest, mark), ids, np.array(ids, "S16"), places, subjects, values)
 
 
@@ -238,28 +238,21 @@ class _Values:
         """`begun`: runs without a finished or failed stage."""
         ids, model, dataset, stack, kind, created = zip(*rows, strict=True) if rows else [()] * 6
         state = np.full(len(ids), STATES.index(RunState.MEASURED), np.int32)
-        state[_among(ids, begun)] = STATES.index(RunState.BEGUN)
-        state[_among(ids, failed)] = STATES.index(RunState.FAILED)
+        for some, reached in ((begun, RunState.BEGUN), (failed, RunState.FAILED)):
+            state[np.fromiter(map(some.__contains__, ids), np.bool_, len(ids))] = STATES.index(reached)
         return cls(
             model=_codes(subjects.models, model),
             dataset=_codes(subjects.datasets, dataset),
             stack=_codes(subjects.stacks, stack),
-            kind=_coded({kind.value: code for code, kind in enumerate(KINDS)}, kind),
+            kind=np.fromiter(map(_KIND_CODES.__getitem__, kind), np.int32, len(kind)),
             state=state,
             created=_times(created),
         )
 
 
-def _among(ids: Sequence[str], wanted: Collection[str]) -> Mask:
-    return np.fromiter(map(wanted.__contains__, ids), np.bool_, len(ids))
-
-
 def _codes(subjects: Sequence[RunSubject], fingerprints: Sequence[str]) -> Integers:
-    return _coded({subject.fingerprint: code for code, subject in enumerate(subjects)}, fingerprints)
-
-
-def _coded(code_of: Mapping[str, int], values: Sequence[str]) -> Integers:
-    return np.fromiter(map(code_of.__getitem__, values), np.int32, len(values))
+    code_of = {subject.fingerprint: code for code, subject in enumerate(subjects)}
+    return np.fromiter(map(code_of.__getitem__, fingerprints), np.int32, len(fingerprints))
 
 
 def _columns(
