@@ -77,7 +77,7 @@ def test_one_screen_says_it_and_the_rest_is_folded(visitor, two_models):
     page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}", expect="Who is right where")
     ends = (answers.top1_change, *answers.difference)
     change, low, high = (f"{100 * end:+.2f}".replace("-", "−").replace("+0.00", "0.00") for end in ends)
-    drawn = page.get_by_role("img", name=f"top-1 of B less that of A: {change}")
+    drawn = page.get_by_role("img", name=f"top-1 accuracy of B less that of A: {change}")
     expect(drawn).to_have_accessible_name(re.compile(re.escape(f"[{low}, {high}] points")))
     outcomes = page.get_by_role("list", name="Inputs by who is right")
     for count in (answers.both_right, answers.only_a, answers.only_b, answers.both_wrong):

@@ -97,7 +97,8 @@ def test_a_comparison_shows_both_answers_and_the_lowest_agreement_first(visitor,
     expect(card.get_by_role("figure")).to_have_count(3, timeout=PATIENCE)
     expect(card).to_contain_text("Agreement of the two: 0.0 %")
     expect(page.get_by_role("tab", name="Confusion")).to_have_count(0)
-    expect(page.get_by_role("group", name="Classes with the largest change")).to_contain_text("class_ap of A")
+    classes = page.get_by_role("group", name="Classes with the largest change")
+    expect(classes).to_contain_text("Average precision of a class of A")
     page = visitor.visit(f"#/compare?a={runs['tagger']}&b={runs['blind']}&unfold=answers", expect="What is right")
     card = page.get_by_role("list", name="Answers of both runs").get_by_role("listitem").first
     # The text of which one model misses everything comes first.

@@ -66,7 +66,7 @@ def test_the_grid_is_chosen_searched_and_explained(reader):
     mark = page.get_by_text("1.31 × the time")
     mark.first.click()
     expect(page.locator("details[open]").get_by_text("onnxruntime 1.24.1 instead of 1.31.1").first).to_be_visible()
-    expect(page.get_by_role("region", name="What is worse")).to_contain_text("[1.28, 1.34]")
+    expect(page.get_by_role("region", name="What is worse")).to_contain_text("1.31 × [1.22, 1.41]")
     page.get_by_label("Search models").fill("other")
     expect(page.locator("tbody tr")).to_have_count(1)
     page.get_by_text("Kinds", exact=True).click()

@@ -192,7 +192,7 @@ def comparison(context: Context, query: ComparisonQuery) -> Comparison:
         figures=list(_figures(report))[:MOST_ROWS],
         figures_chart=drawn_spec(figures_chart(report)),
         flips_chart=drawn_spec(flips_chart(report)),
-        class_metric=metric,
+        class_metric=metric_title(metric),
         classes=changed[:_MOST_CLASSES],
         changed_classes=len(changed),
         environment=[StackChange.of(line) for line in report.environment[:MOST_ROWS]],
