@@ -6,7 +6,6 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Final
 
-from zoolens.base.errors import ZoolensError
 from zoolens.inventory.datasets.dataset import Dataset, DatasetView, Sample
 
 _MOST_BYTES: Final = 1 << 26  # of decoded samples that wait
@@ -47,7 +46,7 @@ class ReadAhead(DatasetView):
                 return
             try:
                 sample = self.parent.read(index)
-            except ZoolensError:
+            except Exception:
                 return  # it is raised when the sample is due
             room -= sample.value.nbytes
             self._samples[index] = sample

@@ -18,7 +18,8 @@ class Pictures(Dataset):
 
     name, encoded = "pictures", True
 
-    def __init__(self):
+    def __init__(self, error=DatasetError):
+        self.error = error("A picture is damaged.")
         self.seen, self.reached = [], {index: Event() for index in range(len(self))}
 
     def __len__(self):
@@ -28,7 +29,7 @@ class Pictures(Dataset):
         self.seen.append(index)
         self.reached[index].set()
         if index == BAD:
-            raise DatasetError("A picture is damaged.")
+            raise self.error
         return Sample(str(index), np.full((4, 4, 3), index, np.uint8), index)
 
     def labels(self):
@@ -48,12 +49,13 @@ def test_what_was_read_meanwhile_is_at_hand_and_read_once():
     assert sorted(index for index in pictures.seen if index < BAD) == [0, 1, 2, 3, 4]
 
 
-def test_an_error_is_raised_when_its_sample_is_due():
-    pictures = Pictures()
+@pytest.mark.parametrize("error", [DatasetError, ValueError])
+def test_an_error_is_raised_when_its_sample_is_due(error):
+    pictures = Pictures(error)
     with ReadAhead(pictures) as ahead:
         assert pictures.reached[BAD].wait(10)
     assert ahead.read(BAD - 1).label == BAD - 1
-    with pytest.raises(DatasetError, match="damaged"):
+    with pytest.raises(error, match="damaged"):
         ahead.read(BAD)
     assert max(pictures.seen) == BAD
 

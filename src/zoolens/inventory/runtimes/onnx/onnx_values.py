@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
 from zoolens.inventory.runtimes.model_files.protobuf_wire import Buffer, content, fields, integers, packed, signed, text
-from zoolens.inventory.runtimes.onnx.onnx_file import OnnxNode, OnnxTensor, external_entry, read_subgraph, read_tensor
+from zoolens.inventory.runtimes.onnx.onnx_file import (
+    OnnxGraph,
+    OnnxNode,
+    OnnxTensor,
+    external_entry,
+    read_subgraph,
+    read_tensor,
+)
 
 Array = NDArray[Any]
 
@@ -44,7 +51,8 @@ def _short(message: Buffer) -> tuple[str, Any]:
     name, value = _known_attribute(bytes(message))
     if isinstance(value, list):
         return name, value.copy()
-    return name, value
+    # A graph is put in order by whoever reads it, and so is one of its own for each place.
+    return _attribute(message) if isinstance(value, OnnxGraph) else (name, value)
 
 
 @lru_cache(maxsize=4096)
