@@ -78,7 +78,7 @@ def command(text: str | None, **options: Any) -> None:
 
     Exits with 1 where nothing fits, and prints the nearest misses.
     """
-    from zoolens.base.present.bars import Bars
+    from zoolens.base.present.bars import Bars, spinner
     from zoolens.base.verdicts import refuse_unknown
     from zoolens.findings.queries.query import query
 
@@ -90,6 +90,8 @@ def command(text: str | None, **options: Any) -> None:
             explain="analyze" if options["analyze"] else "plan" if options["explain"] else "",
             progress=bars,
         )
+    with spinner("answer", "look whether files of its models have changed"):
+        _ = answer.plan  # settled when it is looked at
     if options["as_json"]:
         echo_json(answer.as_data())
     elif options["as_csv"]:
