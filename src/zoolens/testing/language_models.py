@@ -23,7 +23,7 @@ _HEAD = WIDTH // HEADS
 def tokens() -> list[str]:
     """A vocabulary of single bytes as GPT-2 writes them, with one merged token and two control tokens at its end."""
     letters = [chr(code) for code in range(ord("!"), ord("!") + VOCABULARY - 5)]
-    return [*letters, "Ġ", "Ċ", "ab", "<s>", "</s>"]
+    return [*letters, "Ġ", "Ċ", "AB", "<s>", "</s>"]
 
 
 def metadata() -> dict[str, Any]:
@@ -46,7 +46,7 @@ def metadata() -> dict[str, Any]:
         "tokenizer.ggml.pre": "gpt-2",
         "tokenizer.ggml.tokens": tokens(),
         "tokenizer.ggml.token_type": np.array([1] * (VOCABULARY - 2) + [3, 3], np.int32),
-        "tokenizer.ggml.merges": ["a b"],
+        "tokenizer.ggml.merges": ["A B"],
         "tokenizer.ggml.bos_token_id": np.uint32(VOCABULARY - 2),
         "tokenizer.ggml.eos_token_id": np.uint32(VOCABULARY - 1),
         "tokenizer.ggml.add_bos_token": np.bool_(False),

@@ -19,6 +19,7 @@ from zoolens.base.engine.environments import ensure_environment, parse_env
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.inventory.catalog.drafted import UNCHECKED, DraftedFile, TaskGuess
 from zoolens.inventory.catalog.embedded_classes import DROPPED, with_class_names
+from zoolens.inventory.catalog.gguf_draft import draft_gguf
 from zoolens.inventory.catalog.language_models import language_model
 from zoolens.inventory.catalog.pixel_ranges import quantised_range, stated_normalisation
 from zoolens.inventory.catalog.task_guesses import guessed_task, with_steps
@@ -59,6 +60,8 @@ def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambd
             f"{path.name} holds weights only, not the network they belong to.",
             hint="Write a manifest that says under assets.architecture how to build it.",
         )
+    if format_ == "gguf":
+        return draft_gguf(path)
     if format_ == "onnx":
         outside = onnx_file.read_graph(path).external_files()
         if outside:

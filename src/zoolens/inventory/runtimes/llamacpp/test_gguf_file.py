@@ -43,7 +43,7 @@ def test_what_a_header_says(tmp_path):
     assert file.context_length == language_models.CONTEXT
     assert file.types == {"F32": 20}
     assert file.parameters == sum(values.size for values in language_models.weights().values())
-    assert file.texts("tokenizer.ggml.tokens")[-3:] == (b"ab", b"<s>", b"</s>")
+    assert file.texts("tokenizer.ggml.tokens")[-3:] == (b"AB", b"<s>", b"</s>")
     assert file.numbers("tokenizer.ggml.token_type").tolist()[-3:] == [1, 3, 3]
     assert file.flag("tokenizer.ggml.add_bos_token") is False
     assert file.number("no.such.key") is None
