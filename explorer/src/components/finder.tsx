@@ -1,6 +1,6 @@
 // The search over everything, opened by one key: pages, models, runs, datasets, studies, traces, services, reports, jobs
 // and commands.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Hit } from "../answers";
 import { get, isLive } from "../api";
 import { COMMANDS } from "../commands";
@@ -67,7 +67,8 @@ export function Finder({ pages }: { pages: Page[] }) {
     window.addEventListener("keydown", press);
     return () => window.removeEventListener("keydown", press);
   }, []);
-  useEffect(() => {
+  // Before anything is painted: a key that is pressed right behind the one that opens it would otherwise be lost.
+  useLayoutEffect(() => {
     if (open) dialog.current?.showModal();
   }, [open]);
   return (

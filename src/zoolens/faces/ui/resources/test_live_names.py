@@ -11,6 +11,7 @@ pytest.importorskip("starlette")
 from zoolens.base.store.records import DatasetRecord, ModelRecord, StackRecord
 from zoolens.base.store.store import open_store
 from zoolens.faces.ui.context import open_context
+from zoolens.faces.ui.read_ahead import open_runs
 from zoolens.faces.ui.resources.live import LiveQuery, live
 from zoolens.faces.ui.settings import Settings
 
@@ -38,9 +39,11 @@ def test_names_are_those_of_the_data_only_where_the_model_was_judged_by_them(
     stream = io.BytesIO()
     Image.fromarray(np.ones((4, 4), np.uint8)).save(stream, "PNG")
     query = LiveQuery.model_validate({"model": str(tmp_path / "tiny.yaml"), "runtime": "fake"})
+    settings = Settings(store=tmp_path / "store.sqlite", allowed=(tmp_path,), zoos=("demo",))
     with (
         open_store(tmp_path / "store.sqlite") as store,
-        open_context(Settings(store=tmp_path / "store.sqlite", allowed=(tmp_path,), zoos=("demo",))) as context,
+        open_runs(settings) as runs,
+        open_context(settings, runs) as context,
     ):
         ref = live(context, query, stream.getvalue()).model
         data = DatasetRecord("d", "animals", 10, {"classes": classes})

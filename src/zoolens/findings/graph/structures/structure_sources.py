@@ -41,7 +41,10 @@ _MAKING: Final = (  # what decides a graph and the figures kept beside it, as pa
     "findings/graph/importers/**/*.py", "findings/graph/passes/*.py", "findings/graph/reference/*.py",
     "findings/graph/ir/*.py", "findings/graph/cost/cost.py",
     *(f"inventory/runtimes/model_files/{name}.py" for name in ("constructor_arguments", "protobuf_wire")),
-    *(f"inventory/runtimes/onnx/{name}.py" for name in ("onnx_file", "onnx_reference", "onnx_values")),
+    *(
+        f"inventory/runtimes/onnx/{name}.py"
+        for name in ("onnx_file", "onnx_reference", "onnx_value_types", "onnx_values")
+    ),
     "inventory/runtimes/litert/tflite_file.py", "inventory/runtimes/openvino/openvino_file.py",
 )  # fmt: skip
 
