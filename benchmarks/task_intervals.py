@@ -100,6 +100,7 @@ def sampled(population: Population, n: int, reps: int, asked: Asked) -> dict[str
     random = np.random.default_rng(n)
     true, other = (true_figures(population, of_b) for of_b in (False, True))
     scores = None if asked.main else population.scores()
+    truly = None if asked.main else population.next_tokens(np.arange(INPUTS))
     tallies: dict[str, Tally] = defaultdict(Tally)
     for _ in range(reps):
         drawn = random.integers(0, INPUTS, n)
@@ -112,6 +113,9 @@ def sampled(population: Population, n: int, reps: int, asked: Asked) -> dict[str
         difference = other[name] - true[name]
         found = compared(judged, population.judged(population.rows(drawn, True)), n + population.always)
         tallies[f"{name} {difference:+.3f}, difference"].covers(found.interval, difference)
+        if truly is not None and (pair := population.next_tokens(drawn)) is not None:
+            tallies[f"kl {truly.divergence:.4f}"].covers(pair.divergence_interval, truly.divergence)
+            tallies[f"same best {truly.same_best:.3f}"].covers(pair.same_best_interval, truly.same_best)
         exchanged = random.random(n) < 0.5
         first, second = (population.judged(population.rows(drawn, of_b)) for of_b in (exchanged, ~exchanged))
         p_value = compared(first, second, n + population.always).p_value

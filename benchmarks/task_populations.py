@@ -16,8 +16,11 @@ from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.preprocess.box_outputs import ImageBoxes
 from zoolens.inventory.tasks.detection import Found
 from zoolens.inventory.tasks.judgement import Judgement
+from zoolens.inventory.tasks.language_model import Foreseen
 from zoolens.inventory.tasks.multilabel import Probabilities
-from zoolens.inventory.tasks.task import TRUTH_KNOWN, Answers, Task, taken_answers, task_named
+from zoolens.inventory.tasks.multiple_choice import Chosen
+from zoolens.inventory.tasks.scoring.next_tokens import KeptTokens
+from zoolens.inventory.tasks.task import TRUTH_KNOWN, Answers, NextTokenFigures, Task, taken_answers, task_named
 from zoolens.inventory.tasks.voice_activity import Frames
 
 INPUTS = 4_000
@@ -53,6 +56,11 @@ class Population:
         """How right the answer to each input is by itself, which `eval` prints the mean of."""
         known = taken_answers(self.answers, self.rows(np.arange(INPUTS), of_b))
         return self.task.scores(known, np.full(len(known), -1))
+
+    def next_tokens(self, drawn: Rows) -> NextTokenFigures | None:
+        """How two language models differ on some texts."""
+        a, b = (taken_answers(self.answers, self.rows(drawn, of_b)) for of_b in (False, True))
+        return self.task.figures(a, b).next_tokens
 
     @property
     def agreement(self) -> NDArray[np.float64]:
@@ -221,6 +229,70 @@ def lines(random: Random, skills: Skills) -> Population:
     return kept("text-recognition", [*answers[0], *answers[1]], truths)
 
 
+def continuations(random: Random, skills: Skills, strange: float = 0.0) -> Population:
+    """Texts of 10 to 400 tokens, hard as a whole and in stretches: what is hard to foresee is so for the next tokens
+    too, and the two models differ in stretches as well. `strange`: the share of texts that are far harder, and longer,
+    than all others."""
+    odd = random.random(INPUTS) < strange
+    lengths = np.clip(np.exp(random.normal(4, 0.6, INPUTS)) * np.where(odd, 3, 1), 10, 400).astype(int)
+    most = int(lengths.max())
+    ease = random.normal(0, 0.6, (INPUTS, 1)) - 4 * odd[:, None] + 2 * _stretches(random, most)
+    following = random.integers(0, 40, (INPUTS, most))
+    answers: list[list[Foreseen]] = [[], []]
+    sizes = random.integers(1, 8, (INPUTS, most))
+    shared = random.random((INPUTS, most)) < 0.7
+    for place, skill in enumerate(skills):
+        own = 0.2 * random.normal(size=(INPUTS, 1)) + 0.6 * _stretches(random, most)
+        true = logistic(skill + ease + own)
+        other = 0.6 * (1 - true)
+        another = np.where(shared, following + 1, following + 2 + place)
+        ids = np.where((true >= other)[..., None], _pair(following, another), _pair(another, following))
+        logs = -np.sort(-np.log(_pair(true, other)), axis=2)
+        for text, count in enumerate(lengths):
+            of_text = slice(text, text + 1), slice(count)
+            kept_of = KeptTokens(
+                np.log(true[of_text][0]).astype(np.float32),
+                ids[of_text][0].astype(np.int32),
+                logs[of_text][0].astype(np.float32),
+            )
+            answers[place].append(Foreseen(following[of_text][0], kept_of, int(sizes[of_text].sum())))
+    truths = [Truth("continuation", {"whole": np.array([True])})] * INPUTS
+    return kept("language-model", [*answers[0], *answers[1]], truths)
+
+
+def strange_continuations(random: Random, skills: Skills) -> Population:
+    """The same, where three texts of a hundred are in another language, say."""
+    return continuations(random, skills, strange=0.03)
+
+
+def _stretches(random: Random, most: int) -> NDArray[np.float64]:
+    """Noise of variance 1 at each position of each text, of which neighbours are correlated by 0.9."""
+    noise = random.normal(size=(INPUTS, most))
+    for place in range(1, most):
+        noise[:, place] = 0.9 * noise[:, place - 1] + np.sqrt(1 - 0.81) * noise[:, place]
+    return noise
+
+
+def _pair(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    return np.stack([first, second], axis=2)
+
+
+def choices(random: Random, skills: Skills) -> Population:
+    """Questions with two to five choices of different length."""
+    counts = random.integers(2, 6, INPUTS)
+    right = random.integers(0, counts)
+    truths = [Truth("choice", {"answer": np.array([place])}) for place in right]
+    hard = random.normal(0, 1, INPUTS)
+    answers: list[list[Chosen]] = [[], []]
+    sizes = [random.integers(2, 40, count) for count in counts]
+    for place, skill in enumerate(skills):
+        for question, count in enumerate(counts):
+            logs = -0.3 * sizes[question] - random.exponential(3, count)
+            logs[right[question]] += skill + hard[question]
+            answers[place].append(Chosen(logs, sizes[question]))
+    return kept("multiple-choice", [*answers[0], *answers[1]], truths)
+
+
 # --- numbers and vectors
 
 
@@ -326,6 +398,9 @@ MAKERS: dict[str, tuple[Maker, Skills]] = {
     "segmentation": (segmentation, (1.5, 1.8)),
     "many-class masks": (many_segmentation, (1.5, 1.8)),
     "easy segmentation": (segmentation, (4.0, 4.3)),
+    "language models": (continuations, (-0.5, -0.3)),
+    "strange texts": (strange_continuations, (-0.5, -0.3)),
+    "choices": (choices, (2.0, 3.0)),
     "tags": (tags, (1.5, 1.9)),
     "easy tags": (tags, (4.0, 4.3)),
     "spans": (spans, (0.5, 0.8)),

@@ -27,6 +27,7 @@ from zoolens.findings.graph.importers.tflite import TFLITE
 from zoolens.findings.graph.importers.torch import TORCHVISION
 from zoolens.inventory.datasets.arrow_columns import open_parquet
 from zoolens.inventory.datasets.beir import open_beir
+from zoolens.inventory.datasets.choices import open_choices
 from zoolens.inventory.datasets.cifar10 import open_cifar10
 from zoolens.inventory.datasets.coco import open_coco
 from zoolens.inventory.datasets.dataset import Dataset
@@ -207,6 +208,15 @@ def passages(folder: Path) -> Dataset:
     return open_passages(str(folder / "book.txt"), size="20")
 
 
+def choices(folder: Path, answer: int = 1) -> Dataset:
+    rows = [
+        {"context": f"{number} and", "choices": ["one", "two", "three"], "answer": answer if number == 3 else 0}
+        for number in range(20)
+    ]
+    (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return open_choices(str(folder / "questions.jsonl"))
+
+
 def squad(folder: Path, answer: str = "1") -> Dataset:
     asked = [
         {"id": str(number), "question": "?", "answers": [{"text": answer if number == 1 else str(number)}]}
@@ -296,6 +306,7 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "tagged": tagged,
     "squad": squad,
     "passages": passages,
+    "choices": choices,
     "beir": beir,
     "yolo": yolo,
     "saved": saved,
@@ -309,6 +320,7 @@ CHANGED: dict[str, Callable[[Path], Dataset]] = {
     "voc": lambda folder: voc(folder, wider=1),
     "tagged": lambda folder: tagged(folder, tag="B-Y"),
     "squad": lambda folder: squad(folder, answer="1 2"),
+    "choices": lambda folder: choices(folder, answer=2),
     "beir": lambda folder: beir(folder, score=2),
     "yolo": lambda folder: yolo(folder, wider=1),
 }

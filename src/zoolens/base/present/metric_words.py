@@ -28,6 +28,8 @@ _TITLES: Final = {
     "bits_per_byte": "bits per byte",
     "perplexity": "perplexity",
     "next_token_accuracy": "next-token accuracy",
+    "choice_accuracy": "accuracy of choices",
+    "choice_accuracy_bytes": "accuracy of choices by likelihood per byte",
     "auc": "area under the ROC curve (AUC)",
     "mae": "mean absolute error",
     "rmse": "root mean square error",

@@ -144,9 +144,16 @@ class PairedAnswers:
         return task_named(self.a.task).figures(self.a, self.b)
 
     @cached_property
+    def incomparable(self) -> tuple[str, ...]:
+        """Metrics that cannot be subtracted, because they count something else in each of the two."""
+        same = self.a.task == self.b.task
+        return task_named(self.a.task).incomparable(self.a, self.b) if same else ()
+
+    @cached_property
     def scores(self) -> tuple[Floats, Floats] | None:
-        """How right the answers of both are; None where labels cannot judge them."""
-        if self.labels is None:
+        """How right the answers of both are; None where labels cannot judge them, or where that means something else in
+        each of the two."""
+        if self.labels is None or self.incomparable:
             return None
         known = known_truths(self.a, self.labels) & known_truths(self.b, self.labels)
         if not known.any():

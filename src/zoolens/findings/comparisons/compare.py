@@ -6,7 +6,7 @@ report.answers.difference, report.answers.p_value, report.answers.disagreements
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -210,7 +210,7 @@ def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Re
         a=a,
         b=b,
         answers=answers,
-        figures=tuple(_figures(ours, theirs)),
+        figures=tuple(_figures(ours, theirs, {name for change in vectors for name in change.left_out})),
         environment=(*manifests, *stack_differences(a, b)),
         cause=None,
         vectors=vectors,
@@ -322,12 +322,12 @@ def _disagreements(a: Predictions, b: Predictions) -> tuple[Disagreement, ...]:
     )
 
 
-def _figures(a: Sequence[Observation], b: Sequence[Observation]) -> list[FigurePair]:
+def _figures(a: Sequence[Observation], b: Sequence[Observation], left_out: Collection[str]) -> list[FigurePair]:
     others = {(figure.metric, figure.scope): figure for figure in b}
     return [
         FigurePair(figure.metric, figure.scope, figure.unit, figure, others[(figure.metric, figure.scope)])
         for figure in a
-        if (figure.metric, figure.scope) in others
+        if (figure.metric, figure.scope) in others and figure.metric not in left_out
     ]
 
 

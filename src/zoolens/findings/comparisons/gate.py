@@ -130,6 +130,12 @@ class ComparisonGate(Gate["Report"]):
                     hint="The task of an output computes it: correct what that task says of the agreement.",
                 )
             return {"": max(shares)}
+        if any(self.metric in change.left_out for change in report.vectors):
+            raise NotKnown(
+                f"{self.metric} is about tokens, and the two models split texts into different ones, so that a gate on "
+                "it would prove nothing.",
+                hint="Gate on bits_per_byte.",
+            )
         self._refuse_disturbed(report)
         self._refuse_one_sided(report)
         meant = [figure for figure in report.figures if self._is_meant(figure)]

@@ -223,3 +223,12 @@ def test_unknown_is_refused_unless_a_difference_is_proved(report, outcome):
             parse_gate(" unknown ").verdict(report)
     else:
         assert parse_gate("unknown").verdict(report) == (False, f"unknown: the answers: {outcome}")
+
+
+@pytest.mark.parametrize("metric", ["perplexity", "score"])
+def test_figures_of_other_tokens_prove_nothing(metric):
+    other_tokens = SimpleNamespace(left_out=("perplexity", "next_token_accuracy", "score"), agreement=math.nan)
+    report = report_of(vectors=[other_tokens], figures=[figure("bits_per_byte", 1.0, 1.1, "bits")])
+    with pytest.raises(NotKnown, match="split texts into different ones"):
+        parse_gate(f"{metric} rise > 1%").verdict(report)
+    assert parse_gate("bits_per_byte rise > 1%").verdict(report)[0]

@@ -63,11 +63,17 @@ class VectorChange:
     metric: MetricChange | None = None  # where truths judge the task
     next_tokens: NextTokenFigures | None = None  # of language models
     unknown: str = ""  # why the agreement is not known
+    incomparable: tuple[str, ...] = ()  # metrics that count something else in each of the two
     contested: tuple[ContestedInput, ...] = ()  # of a graded agreement, the lowest first
 
     @property
     def agreement(self) -> float:
         return self.agreeing / self.n
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Figures of runs that are not compared: the mean of scores is one too."""
+        return (*self.incomparable, "score") if self.incomparable else ()
 
 
 def compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
@@ -94,6 +100,7 @@ def compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
             silent=pair.silent,
             metric=None if place else _metric_change(a, b),
             next_tokens=figures.next_tokens,
+            incomparable=() if place else pair.incomparable,
             unknown=task_named(ours.task).unknown_agreement(ours, theirs) if ours.task == theirs.task else "",
             contested=tuple(_contested(a, b, place, pair)) if task_named(ours.task).graded else (),
         )

@@ -62,10 +62,16 @@ def next_token_words(found: NextTokenFigures) -> str:
     low, high = found.agreement
     kept = f"the {found.kept} likeliest tokens" if found.kept > 1 else "the likeliest token"
     return (
-        f"same likeliest token at {100 * found.same_best:.2f} % of the positions, KL divergence of B from A "
-        f"{found.divergence:.3g} nats a token (over {kept} and the others as one, so at least that over all tokens), "
+        f"same likeliest token at {100 * found.same_best:.2f} % of the positions"
+        f"{_range(found.same_best_interval, 100, '.2f')}, KL divergence of B from A {found.divergence:.3g} nats a token"
+        f"{_range(found.divergence_interval, 1, '.3g')} (over {kept} and the others as one, so at least that over all "
+        "tokens), "
         f"1 − total variation over all tokens between {100 * low:.2f} and {100 * high:.2f} %"
     )
+
+
+def _range(interval: Interval | None, scale: float, digits: str) -> str:
+    return "" if interval is None else f" [{scale * interval.low:{digits}}, {scale * interval.high:{digits}}]"
 
 
 class MetricPair(Protocol):

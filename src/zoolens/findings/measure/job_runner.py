@@ -120,6 +120,7 @@ def run_job(
         job.runtime.check(job.files(), job.options)
         dataset = dataset.decoded_with(job.manifest.decoder)
         run = begin_job(job, plan, dataset, store, attempt, asked=asked)
+        job = job.for_data(dataset)
     except StoreError:
         raise
     except ZoolensError as error:

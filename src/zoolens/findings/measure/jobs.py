@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from zoolens.base.errors import ZoolensError
@@ -11,7 +11,9 @@ from zoolens.base.progress import Progress
 from zoolens.base.store.records import ModelRecord, StackRecord
 from zoolens.findings.measure.lock import resolve_stack
 from zoolens.inventory.catalog.sessions import Placement, RunOptions, Skipped, placements
+from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.manifests.locations import model_fingerprint
+from zoolens.inventory.tasks.task import task_named
 from zoolens.inventory.zoos.zoo import Entry
 
 __all__ = ["Job", "RunOptions", "Skipped", "plan_jobs"]
@@ -32,6 +34,17 @@ class Job(Placement):
             [output.task for output in self.manifest.outputs],
             inputs=next((spec for spec in self.manifest.inputs if spec.tokenizer is not None), self.manifest.inputs[0]),
         )
+
+    def for_data(self, dataset: Dataset) -> Job:
+        """This job with the task that the dataset asks of it: a language model foresees texts, or chooses among
+        continuations. What the run is filed under stays that of the manifest."""
+        main, *others = self.manifest.outputs
+        asked = task_named(main.task).by_truth.get(dataset.truth_kind or "")
+        if asked is None:
+            return self
+        outputs = (main.model_copy(update={"task": asked}), *others)
+        manifest = self.manifest.model_copy(update={"outputs": outputs})
+        return replace(self, entry=replace(self.entry, manifest=manifest))
 
     @cached_property
     def model(self) -> ModelRecord:

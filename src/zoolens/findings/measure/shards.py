@@ -159,6 +159,7 @@ def _slice(
     job.runtime.check(job.files(), job.options)
     dataset = dataset.decoded_with(job.manifest.decoder)
     run = begin_job(job, plan, dataset, store)
+    job = job.for_data(dataset)
     done = rows.get(run.id, 0)
     if done >= len(dataset):
         return

@@ -20,7 +20,9 @@ from zoolens.findings.measure.several_inputs import (
     sample_fields,
     several_inputs,
 )
+from zoolens.findings.measure.text_choices import answered_choices
 from zoolens.findings.measure.text_pairs import beside, has_pairs, reading_both
+from zoolens.inventory.datasets.choices import CHOICE
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
 from zoolens.inventory.datasets.loader import Preparation
 from zoolens.inventory.datasets.sound.waveform import RECORD
@@ -52,6 +54,7 @@ class Subject:
     sound: SoundFeeds | None = None  # of a model that takes sounds
     several: SeveralInputs | None = None  # of a model with several inputs that the dataset and the manifest fill
     alone: bool = False  # its inputs have no batch axis: one sample is run at a time
+    choosing: bool = False  # samples are texts with choices, each of which is a call
     extents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # shapes of made-up inputs
 
     @property
@@ -90,13 +93,16 @@ class Subject:
         """Raw answers of one batch, for each output."""
         if self.sound is not None and self.sound.windowed:
             return self.raw_answers(self.sound.answered(self.session, batch), batch)
+        if self.text is not None and self.choosing:
+            return answered_choices(self, self.text, batch)
         calls = self._calls(batch)
         return beside([self.raw_answers(self.session.predict(self.named_inputs(call)), call) for call in calls])
 
     def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Raw, ...]]]:
         """Hand batches to the model; what is given back waits for their answers. In our own process it waits here."""
-        if self.sound is not None and self.sound.windowed:
-            # Each is many calls already, of which one may need the answer to the one before.
+        if self.choosing or (self.sound is not None and self.sound.windowed):
+            # Each is many calls already, of which one may need the answer to the one before. Of the logits for a
+            # choice, most are not needed and can be gone before the next ones come.
             answers = [self.predict(batch) for batch in batches]
             return lambda: answers
         calls = [self._calls(batch) for batch in batches]
@@ -246,10 +252,16 @@ def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(job.manifest.outputs)))
     if each and has_pairs(dataset):
         outputs = tuple(replace(output, read=reading_both(output.read)) for output in outputs)
-    preparation = Preparation(lambda sample: text(sample.value), text.many)
+    choosing = dataset.truth_kind == CHOICE
+    if choosing and any(task.truth != CHOICE for task in tasks):
+        raise DatasetError(
+            f"The samples are texts with choices, but {job.entry.ref} does {tasks[0].name}.",
+            hint="Models of the next token (task: language-model) choose.",
+        )
+    preparation = Preparation(lambda sample: text(sample.value), text.many, uneven=choosing)
     if any(task.located for task in tasks):
         preparation = replace(preparation, memo=lambda sample: text.places(sample.value))
-    return Subject(job, session, text.tensors["input_ids"], outputs, preparation, text)
+    return Subject(job, session, text.tensors["input_ids"], outputs, preparation, text, choosing=choosing)
 
 
 def _sound_subject(job: Job, session: Session, dataset: Dataset) -> Subject:

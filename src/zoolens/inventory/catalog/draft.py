@@ -48,9 +48,12 @@ _PROBABILITY_WORDS = ("prob", "softmax", "sigmoid")
 _DRAFT_ORDER = ("onnxruntime", "litert", "openvino", "opencv", "torch")  # quick to import first
 
 
-def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambda _: None) -> Manifest:
+def draft_manifest(
+    path: Path, env: str = "", say: Callable[[str], None] = lambda _: None, *, beside: bool = True
+) -> Manifest:
     """A manifest for the file at `path` (or for the pair it belongs to), its files named relative to its folder. `env`:
-    packages of an isolated environment, for a file whose runtime is not installed here; `say` hears how it is built."""
+    packages of an isolated environment, for a file whose runtime is not installed here; `say` hears how it is built.
+    `beside`: further files that a manifest needs may be written beside the model's."""
     path = path.resolve()
     format_, files = detect_format(path)
     if format_ == "torch-state-dict" and (described := language_model(path)) is not None:
@@ -61,7 +64,7 @@ def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambd
             hint="Write a manifest that says under assets.architecture how to build it.",
         )
     if format_ == "gguf":
-        return draft_gguf(path)
+        return draft_gguf(path, beside=beside)
     if format_ == "onnx":
         outside = onnx_file.read_graph(path).external_files()
         if outside:
@@ -110,7 +113,7 @@ def draft_entry(entry: Entry) -> Entry:
             hint="Write a manifest that says under assets.architecture how to build it.",
         )
     paths = resolve_asset(manifest.assets[0], entry.folder, fetch=False)
-    drafted = draft_manifest(paths["model"])
+    drafted = draft_manifest(paths["model"], beside=False)
     checked = {file.role: file for file in drafted.assets[0].files}
     files = tuple(
         file.model_copy(update={"sha256": checked[file.role].sha256, "bytes": checked[file.role].bytes})

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from zoolens.base.errors import ModelError
+from zoolens.base.engine.function_process import call_in_process
+from zoolens.base.engine.policy import Rights
+from zoolens.base.engine.sandbox import trusted
+from zoolens.base.errors import ModelError, first_line
+from zoolens.base.paths import cache_dir, replaced_file
 from zoolens.inventory.catalog.gguf_tokenizer import tokenizer_json
 from zoolens.inventory.manifests.digests import digest, size_on_disk
 from zoolens.inventory.manifests.formats import legal_name, model_stem
@@ -16,41 +23,105 @@ from zoolens.inventory.runtimes.llamacpp.gguf_file import GgufFile, read_gguf
 from zoolens.inventory.zoos.undescribed import DRAFT_VERSION
 
 _LONGEST: Final = 4096  # tokens of a text; a longer context is what a model could take, and not what anybody gives it
+_SECONDS: Final = 120.0
+_MEMORY: Final = 4 << 30  # bytes; the largest headers have 16 MB
+_LETTERS: Final = 200  # of a name
 
 
-def draft_gguf(path: Path) -> Manifest:
-    """A manifest for a GGUF file, whose tokenizer is written beside it."""
-    file = read_gguf(path)
-    content = tokenizer_json(file)
-    vocabulary = file.texts("tokenizer.ggml.tokens") or ()
-    length = min(file.context_length or _LONGEST, _LONGEST)
-    tokenizer = Tokenizer(max_length=max(length, 1), vocabulary=len(vocabulary), padding="none")
-    written = _written(path, content)
-    license_ = file.text("general.license")
+@dataclass(frozen=True)
+class GgufFacts:
+    """What a header says that a manifest tells."""
+
+    name: str
+    license: str | None
+    architecture: str
+    context: int | None
+    vocabulary: int
+    parameters: int
+    types: Mapping[str, int]  # tensors of each type, the most frequent first
+    element_type: str  # of most values of the weights
+    template: bool  # there is a chat template
+
+
+def draft_gguf(path: Path, *, beside: bool = True) -> Manifest:
+    """A manifest for a GGUF file. Its tokenizer is written beside it, or else into the folder of caches: where nobody
+    asked for a manifest, nothing is put among a user's files."""
+    facts, content = _read_apart(path)
+    length = min(facts.context or _LONGEST, _LONGEST)
+    tokenizer = Tokenizer(max_length=max(length, 1), vocabulary=facts.vocabulary, padding="none")
+    written = _written_beside(path, content) if beside else _cached(path, content)
+    location = written.name if beside else f"file://{written}"
     return Manifest(
         name=legal_name(model_stem(path)),
         version=DRAFT_VERSION,
-        description=_description(file),
-        license=license_[:80] if license_ else None,
-        element_type=_element_type(file),
+        description=_description(path, facts),
+        license=facts.license,
+        element_type=facts.element_type,
         inputs=(Input(name="tokens", modality="text", shape=(None, None), dtype="int32", tokenizer=tokenizer),),
         outputs=(Output(name="logits", task=PREDICTING),),
-        assets=(Asset(format="gguf", files=(_listed(path, "model"), _listed(written, ROLE))),),
+        assets=(Asset(format="gguf", files=(_listed(path, path.name, "model"), _listed(written, location, ROLE))),),
     )
 
 
-def _written(path: Path, content: str) -> Path:
+def _read_apart(path: Path) -> tuple[GgufFacts, bytes]:
+    """What the header says, and its tokenizer as a tokenizer.json. A stranger's header is read in a sandbox."""
+    rights = None if trusted() else Rights((str(path),), memory=_MEMORY)
+    answer: Mapping[str, Any] = call_in_process(
+        f"{__name__}:read_header", {"path": str(path)}, f"reading {path.name}", timeout=_SECONDS, rights=rights
+    )
+    try:
+        return _checked(answer["facts"]), str(answer["tokenizer"]).encode()
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelError(f"The process that reads {path.name} answered nonsense: {first_line(error)}.") from error
+
+
+def _checked(said: Mapping[str, Any]) -> GgufFacts:
+    """Facts of the types that they should have: a process that was taken over may say anything."""
+    return GgufFacts(
+        name=str(said["name"]),
+        license=None if said["license"] is None else str(said["license"]),
+        architecture=str(said["architecture"]),
+        context=None if said["context"] is None else int(said["context"]),
+        vocabulary=int(said["vocabulary"]),
+        parameters=int(said["parameters"]),
+        types={str(name): int(count) for name, count in said["types"].items()},
+        element_type=str(said["element_type"]),
+        template=bool(said["template"]),
+    )
+
+
+def read_header(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Runs in the sandbox."""
+    file = read_gguf(Path(job["path"]))
+    content = tokenizer_json(file)
+    license_ = file.text("general.license")
+    facts = GgufFacts(
+        name=(file.text("general.name") or file.name)[:_LETTERS],
+        license=license_[:80] if license_ else None,
+        architecture=file.architecture[:80],
+        context=file.context_length,
+        vocabulary=len(file.texts("tokenizer.ggml.tokens") or ()),
+        parameters=file.parameters,
+        types=file.types,
+        element_type=_element_type(file),
+        template=bool(file.text("tokenizer.chat_template")),
+    )
+    return {"facts": asdict(facts), "tokenizer": content}
+
+
+def _written_beside(path: Path, content: bytes) -> Path:
     """The tokenizer's file beside the model's. One that is there and says something else is left as it is."""
     target = path.with_name(f"{path.stem}.tokenizer.json")
     try:
         if target.exists():
-            if target.read_text(encoding="utf-8") != content:
+            if target.read_bytes() != content:
                 raise ModelError(
                     f"{target} exists already and is not the tokenizer of {path.name}.", hint="Move it away."
                 )
             return target
-        target.write_text(content, encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with replaced_file(target) as file:
+            file.write(content)
+    except OSError as error:
         raise ModelError(
             f"The tokenizer of {path.name} cannot be written to {target}: {error}.",
             hint="Copy the model into a folder that you can write to.",
@@ -58,8 +129,23 @@ def _written(path: Path, content: str) -> Path:
     return target
 
 
-def _listed(path: Path, role: str) -> AssetFile:
-    return AssetFile(location=path.name, role=role, sha256=digest(path), bytes=size_on_disk(path))  # type: ignore[arg-type]
+def _cached(path: Path, content: bytes) -> Path:
+    """The tokenizer's file in the folder of caches, named by what it says."""
+    target = cache_dir() / "tokenizers" / f"{hashlib.sha256(content).hexdigest()}.json"
+    try:
+        if not target.exists() or target.read_bytes() != content:
+            with replaced_file(target) as file:
+                file.write(content)
+    except OSError as error:
+        raise ModelError(
+            f"The tokenizer of {path.name} cannot be written to {target}: {error}.",
+            hint="Set ZOOLENS_HOME to a folder that you can write to.",
+        ) from error
+    return target.resolve()
+
+
+def _listed(path: Path, location: str, role: str) -> AssetFile:
+    return AssetFile(location=location, role=role, sha256=digest(path), bytes=size_on_disk(path))  # type: ignore[arg-type]
 
 
 def _element_type(file: GgufFile) -> str:
@@ -71,12 +157,11 @@ def _element_type(file: GgufFile) -> str:
     return {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}.get(most, most)
 
 
-def _description(file: GgufFile) -> str:
-    name = file.text("general.name") or file.name
-    types = ", ".join(f"{count} tensors in {kind}" for kind, count in file.types.items())
-    context = f" Context of {file.context_length:,} tokens." if file.context_length else ""
-    template = " It has a chat template, which is not applied." if file.text("tokenizer.chat_template") else ""
+def _description(path: Path, facts: GgufFacts) -> str:
+    types = ", ".join(f"{count} tensors in {kind}" for kind, count in facts.types.items())
+    context = f" Context of {facts.context:,} tokens." if facts.context else ""
+    template = " It has a chat template, which is not applied." if facts.template else ""
     return (
-        f"Drafted from {file.name}: {name[:200]}, architecture {file.architecture[:80]}, "
-        f"{file.parameters:,} parameters, {types}.{context}{template}"
+        f"Drafted from {path.name}: {facts.name}, architecture {facts.architecture}, "
+        f"{facts.parameters:,} parameters, {types}.{context}{template}"
     )

@@ -11,8 +11,10 @@ import pytest
 
 from zoolens.base.errors import ModelError
 from zoolens.conftest import ASSETS
+from zoolens.inventory.catalog import gguf_draft
 from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.catalog.gguf_tokenizer import tokenizer_json
+from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.runtimes.llamacpp.gguf_file import read_gguf
 from zoolens.inventory.runtimes.llamacpp.llama_library import llama_library
 from zoolens.testing import language_models
@@ -132,3 +134,34 @@ def test_tokens_of_smollm2_on_wikitext():
         assert ours.encode(part).ids == theirs.encode(part), part[:80]
     theirs.close()
     assert json.loads(tokenizer_json(read_gguf(path)))["post_processor"]["type"] == "ByteLevel"
+
+
+def test_a_bare_file_gets_nothing_beside_it(tmp_path):
+    (tmp_path / "models").mkdir()
+    path = language_models.gguf(tmp_path / "models").path()
+    bare = find(str(path)).manifest
+    assert [entry.name for entry in (tmp_path / "models").iterdir()] == ["tiny.gguf"]
+    beside = draft_manifest(path)
+    digests = [{file.role: file.sha256 for file in each.assets[0].files} for each in (bare, beside)]
+    assert digests[0] == digests[1]
+
+
+def test_a_header_is_read_in_a_sandbox(tmp_path, monkeypatch):
+    path = language_models.gguf(tmp_path).path()
+    asked = []
+    called = gguf_draft.call_in_process
+
+    def call(function, job, doing, **settings):
+        asked.append(settings["rights"])
+        return called(function, job, doing, **settings)
+
+    monkeypatch.setattr(gguf_draft, "call_in_process", call)
+    draft_manifest(path)
+    assert [rights.files for rights in asked] == [(str(path),)]
+
+
+@pytest.mark.parametrize("content", [b"GGUF" + bytes(30), b"GGUF\3\0\0\0" + b"\xff" * 40])
+def test_a_damaged_header_is_explained_from_the_sandbox(tmp_path, content):
+    (tmp_path / "bad.gguf").write_bytes(content)
+    with pytest.raises(ModelError, match=r"bad\.gguf"):
+        draft_manifest(tmp_path / "bad.gguf")

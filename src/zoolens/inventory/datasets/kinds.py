@@ -20,6 +20,7 @@ BUILT_IN: Final = {
     "parquet": "zoolens.inventory.datasets.arrow_columns:open_parquet",
     "text": "zoolens.inventory.datasets.texts:open_texts",
     "passages": "zoolens.inventory.datasets.passages:open_passages",
+    "choices": "zoolens.inventory.datasets.choices:open_choices",
     "coco": "zoolens.inventory.datasets.coco:open_coco",
     "masks": "zoolens.inventory.datasets.mask_folder:open_mask_folder",
     "voc": "zoolens.inventory.datasets.voc:open_voc",

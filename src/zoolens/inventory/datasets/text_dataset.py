@@ -47,7 +47,28 @@ class Words:
         return " ".join(self.parts)
 
 
-Value = str | TextPair | Words
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """A text and several ways to go on, of which one is chosen. `continuations` are written behind the context as they
+    are; `choices` are the same without what separates them from it."""
+
+    context: str
+    choices: tuple[str, ...]
+    delimiter: str = ""
+
+    @property
+    def continuations(self) -> tuple[str, ...]:
+        return tuple(self.delimiter + choice for choice in self.choices)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (self.context, *self.continuations)
+
+    def __str__(self) -> str:
+        return f"{self.context} | {' / '.join(self.choices)}"
+
+
+Value = str | TextPair | Words | Choices
 
 
 @dataclass(frozen=True)
@@ -108,6 +129,8 @@ class TextDataset(Dataset):
             # A single text is written as before there were others.
             if not isinstance(text, str):
                 digest.update(f"{type(text).__name__} {len(text.parts)};".encode())
+            if isinstance(text, Choices):
+                _add_text(digest, text.delimiter)
             for part in (text,) if isinstance(text, str) else text.parts:
                 _add_text(digest, part)
         digest.update(b"labels" + self._labels.astype("<i8").tobytes())

@@ -16,6 +16,7 @@ A truth has a kind, and arrays by name. The kinds and their arrays:
 - `text`: `text` (one str).
 - `continuation`: `whole` (one bool: true; the sample is a text, of which each part should be foreseen from what stands
   before it).
+- `choice`: `answer` (one number, int64: the place of the right choice, counted from 0).
 - `activity`: `intervals` (n × 2, float64: begin and end in seconds), `timed` (one bool; false: where there is an
   interval, the sound is active at some moment, and nobody said when).
 """
@@ -41,6 +42,7 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "spans": {"texts": "U"},
     "text": {"text": "U"},
     "continuation": {"whole": "b"},
+    "choice": {"answer": "i"},
     "activity": {"intervals": "f", "timed": "b"},
 }
 # What each kind of truth is called in a sentence.
@@ -55,6 +57,7 @@ WORDS: Final[Mapping[str, str]] = {
     "spans": "answers in words",
     "text": "texts",
     "continuation": "texts to foresee",
+    "choice": "right choices",
     "activity": "intervals of activity",
 }
 UNJUDGED: Final = {"uint8": 255, "uint16": 65535}  # in a mask: pixels that count neither for nor against a model

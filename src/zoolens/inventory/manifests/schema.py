@@ -72,6 +72,7 @@ TASKS = (
     "question-answering",
     "text-recognition",
     "language-model",
+    "multiple-choice",
     "other",
 )
 

@@ -11,12 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import DatasetError, ManifestError, ModelError
-from zoolens.inventory.datasets.text_dataset import TextPair, Value, Words
+from zoolens.inventory.datasets.text_dataset import Choices, TextPair, Value, Words
 from zoolens.inventory.manifests.schema import Input
 from zoolens.inventory.manifests.schema_inputs import TOKEN_TYPES
 from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.preprocess.array_inputs import Prepare
-from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer, TokenPlaces, Tokens, token_places
+from zoolens.inventory.preprocess.tokenizer_client import (
+    ChoiceTokens,
+    OpenTokenizer,
+    TokenPlaces,
+    Tokens,
+    token_places,
+)
 from zoolens.inventory.runtimes.outputs.lookup_tables import table_rows
 from zoolens.inventory.runtimes.runtime import ModelFiles, TensorSpec, shape_text
 
@@ -25,6 +31,7 @@ Array = NDArray[Any]
 _LENGTH: Final = "\0length"  # a field beside those of the tensors: no input is called so
 _CUT: Final = "\0cut"
 _UNKNOWN: Final = "\0unknown"
+_KEPT: Final = "\0kept"  # of the answer to a choice: how many of its last positions count
 _BOTH: Final = ("\0first", "\0second")  # of a pair whose texts are given to the model one by one
 
 
@@ -58,12 +65,15 @@ class PrepareText(Prepare):
         assert spec.tokenizer is not None  # the schema sees to it
         self.each = each and spec.tokenizer.pair is None
         self._last: tuple[Value, Tokens] | None = None
+        self._last_choices: ChoiceTokens | None = None
         self.declared = spec.tokenizer
         self.tensors = _filled_tensors(spec, inputs)
         fields = [
             (tensor.name, np.dtype(tensor.dtype), (self.declared.max_length,)) for tensor in self.tensors.values()
         ]
-        self._record = np.dtype([*fields, (_LENGTH, np.int64), (_CUT, np.bool_), (_UNKNOWN, np.int64)])
+        self._record = np.dtype(
+            [*fields, (_LENGTH, np.int64), (_CUT, np.bool_), (_UNKNOWN, np.int64), (_KEPT, np.int64)]
+        )
         self.tokenizer = OpenTokenizer(self.declared, tokenizer)
 
     def __call__(self, value: Array) -> Array:
@@ -80,6 +90,10 @@ class PrepareText(Prepare):
             )
         texts = values.tolist()
         self._check_form(texts)
+        if texts and isinstance(texts[0], Choices):
+            if len(texts) > 1:
+                raise DatasetError("Questions with choices are prepared one by one.")
+            return self._choice_records(self._choice_tokens(texts[0]))[np.newaxis]
         if self.each and texts and isinstance(texts[0], TextPair):
             both = [self._encoded([text.parts[place] for text in texts]) for place in range(2)]
             pairs = np.empty(len(texts), np.dtype([(name, self._record) for name in _BOTH]))
@@ -88,18 +102,46 @@ class PrepareText(Prepare):
             return pairs
         return self._encoded(texts)
 
-    def places(self, value: Array) -> TokenPlaces:
+    def places(self, value: Array) -> TokenPlaces | ChoiceTokens:
         """Where the tokens of a sample come from, which reading answers for tokens needs to know."""
         sample = value.item() if isinstance(value, np.ndarray) else value
         self._check_form([sample])
+        if isinstance(sample, Choices):
+            return self._choice_tokens(sample)
         tokens = self.tokenizer.encode([sample], places=True)
         # The same sample is prepared next.
         self._last = sample, tokens
         return tokens.places[0]
 
     def halves(self, records: Array) -> list[Array]:
-        """The records that are given to the model one after the other: two of pairs whose texts are told apart."""
+        """The records that are given to the model one after the other: two of pairs whose texts are told apart, and one
+        for each choice."""
+        if records.ndim == 2:
+            return [records[:, place] for place in range(records.shape[1])]
         return [records[name] for name in _BOTH] if records.dtype.names == _BOTH else [records]
+
+    def kept_positions(self, records: Array, answer: Array) -> Array:
+        """Of an answer to one choice, the positions that foresee its tokens: batch × positions × vocabulary."""
+        count, kept = int(records[_LENGTH][0]), int(records[_KEPT][0])
+        if answer.ndim != 3 or answer.shape[1] < count:
+            raise ModelError(
+                f"The output has shape {shape_text(answer.shape)} for a text of {count:,} tokens, not a score for each "
+                "token of the vocabulary at each position.",
+                hint="Name the output that has the logits of all positions.",
+            )
+        end = answer.shape[1] if self.declared.padding_side == "left" else count
+        return answer[:, end - kept : end]
+
+    def _choice_tokens(self, sample: Choices) -> ChoiceTokens:
+        last = self._last_choices
+        if last is None or last.sample is not sample:
+            last = self._last_choices = self.tokenizer.continued(sample)
+        return last
+
+    def _choice_records(self, tokens: ChoiceTokens) -> Array:
+        records = self._records(self.tokenizer.tokens_of(tokens))
+        records[_KEPT] = [len(choice) for choice in tokens.choices]
+        return records
 
     def _encoded(self, texts: Sequence[Value]) -> Array:
         last = self._last
@@ -108,6 +150,8 @@ class PrepareText(Prepare):
         return self._records(self.tokenizer.encode(texts))
 
     def _check_form(self, texts: Sequence[Value]) -> None:
+        if any(isinstance(text, Choices) for text in texts) and self.declared.pair is not None:
+            raise DatasetError("The sample is a text with choices, but the model takes pairs.")
         pairs = [isinstance(text, TextPair) for text in texts]
         wanted = self.declared.pair is not None
         if wanted and not all(pairs):
@@ -154,7 +198,7 @@ class PrepareText(Prepare):
 
     def facts(self, values: Iterator[Array]) -> TextFacts:
         """What became of these texts, batch by batch."""
-        return joined_facts([self.facts_of(self.many(batch)) for batch in values])
+        return joined_facts([self.facts_of(self.many(part)) for batch in values for part in _at_once(batch)])
 
     def facts_of(self, records: Array) -> TextFacts:
         """Returns how many prepared texts were cut, and how many tokens they have."""
@@ -185,6 +229,7 @@ class PrepareText(Prepare):
         for kind, tensor in self.tensors.items():
             records[tensor.name] = filled[kind]
         records[_LENGTH], records[_CUT], records[_UNKNOWN] = tokens.lengths, tokens.cut, tokens.unknown
+        records[_KEPT] = 0
         return records
 
 
@@ -192,7 +237,17 @@ def is_text(values: Array) -> bool:
     """Whether these are samples of text: Python objects, since a text may be as long as it likes."""
     if values.dtype != object or values.ndim != 1:
         return False
-    return all(isinstance(value, str | TextPair | Words) for value in values.tolist())
+    return all(isinstance(value, str | TextPair | Words | Choices) for value in values.tolist())
+
+
+def has_choices(values: Array) -> bool:
+    """Whether samples are texts with choices, each of which is prepared by itself."""
+    return is_text(values) and any(isinstance(value, Choices) for value in values.tolist())
+
+
+def _at_once(values: Array) -> list[Array]:
+    """Samples that are prepared together."""
+    return [values[place : place + 1] for place in range(len(values))] if has_choices(values) else [values]
 
 
 def _filled_tensors(spec: Input, inputs: Sequence[TensorSpec]) -> dict[str, TensorSpec]:

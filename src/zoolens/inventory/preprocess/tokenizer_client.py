@@ -17,7 +17,7 @@ from zoolens.base.engine.process import WorkerKind, WorkerProcess
 from zoolens.base.errors import DatasetError, ManifestError, MissingDependency, WorkerTimeout
 from zoolens.base.plugins import installed_version
 from zoolens.base.safety.untrusted import read_bytes
-from zoolens.inventory.datasets.text_dataset import TextPair, Value
+from zoolens.inventory.datasets.text_dataset import Choices, TextPair, Value
 from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.preprocess import tokenizer_worker
 from zoolens.inventory.preprocess.word_tokenizer import PAIR, TEXT, WORDS
@@ -71,6 +71,17 @@ class TokenPlaces:
         """Where the tokens lie in a row of a model's answer."""
         count = len(self.words)
         return slice(width - count, width) if self.padding_side == "left" else slice(count)
+
+
+@dataclass(frozen=True)
+class ChoiceTokens:
+    """What a model of the next token is given for each choice, which ends before the last token of the choice, and the
+    tokens of each choice, which the last positions foresee."""
+
+    sample: Choices
+    given: tuple[Integers, ...]
+    choices: tuple[Integers, ...]
+    cut: tuple[bool, ...]  # a part of the context was left out
 
 
 class OpenTokenizer:
@@ -141,12 +152,52 @@ class OpenTokenizer:
                     sent = _received(received, len(texts))
                     where = self._places(received, sent, texts) if places else ()
             except WorkerTimeout as error:
-                raise DatasetError(
-                    f"The tokenizer {self._path.name} takes longer than {_ENCODING:g} s for a text.",
-                    hint="Give it shorter texts; a rule of the tokenizer may never end.",
-                ) from error
+                raise self._too_slow() from error
         self._check(sent)
         return replace(self._filled(sent), places=where)
+
+    def continued(self, sample: Choices) -> ChoiceTokens:
+        """The tokens of a context with each of its choices. A context that is too long loses its beginning."""
+        doing = "splitting a text into tokens"
+        with self._lock:
+            worker = self._ready()
+            try:
+                answer = worker.ask({"do": "choices"}, doing, _packed([sample]), timeout=_ENCODING)
+                with worker.sensible(doing):
+                    received = worker.outputs.read(answer["tensors"], _MOST_BYTES)
+                    rows, starts = _rows(received, len(sample.choices))
+            except WorkerTimeout as error:
+                raise self._too_slow() from error
+        pairs = list(zip(rows, starts, strict=True))
+        longest = self._declared.max_length
+        self._check_ids(max(int(row.max(initial=0)) for row in rows))
+        for (row, start), choice in zip(pairs, sample.choices, strict=True):
+            self._check_choice(len(row), start, choice)
+        return ChoiceTokens(
+            sample,
+            given=tuple(row[-longest - 1 : -1] for row, _ in pairs),
+            choices=tuple(row[start:] for row, start in pairs),
+            cut=tuple(len(row) > longest + 1 for row, _ in pairs),
+        )
+
+    def _check_choice(self, count: int, start: int, choice: str) -> None:
+        shown, longest = repr(choice[:60]), self._declared.max_length
+        if start == 0:
+            raise DatasetError(
+                f"Nothing stands before the choice {shown}: its context has no tokens.",
+                hint="Write a context, or use a tokenizer that adds a token for the beginning.",
+            )
+        if start >= count:
+            raise DatasetError(f"The choice {shown} has no token of its own behind its context.")
+        if count - start > longest:
+            raise DatasetError(
+                f"The choice {shown} has {count - start:,} tokens, more than the {longest:,} that the model takes."
+            )
+        if count > longest + 1 and self._declared.truncation == "refuse":
+            raise DatasetError(
+                f"A context with its choice has {count:,} tokens, more than the {longest:,} that the model takes.",
+                hint="The manifest declares truncation: refuse.",
+            )
 
     def show(self, text: str) -> list[str]:
         """The tokens of a text as the tokenizer writes them, those of a long text from its start on."""
@@ -166,6 +217,12 @@ class OpenTokenizer:
             self._worker = self._started()
         return self._worker
 
+    def _too_slow(self) -> DatasetError:
+        return DatasetError(
+            f"The tokenizer {self._path.name} takes longer than {_ENCODING:g} s for a text.",
+            hint="Give it shorter texts; a rule of the tokenizer may never end.",
+        )
+
     def _check(self, sent: _Sent) -> None:
         declared, counts = self._declared, sent.counts
         if counts.max(initial=0) > declared.max_length:
@@ -173,15 +230,17 @@ class OpenTokenizer:
                 f"A text has {counts.max():,} tokens, more than the {declared.max_length:,} that the model takes.",
                 hint="The manifest declares truncation: refuse.",
             )
-        highest = int(max(sent.ids.max(initial=0), self._pad if declared.padding != "none" else 0))
-        if highest >= declared.vocabulary:
-            raise ManifestError(
-                f"{self._path.name} gives a token the id {highest:,}, but the model knows the ids 0 to "
-                f"{declared.vocabulary - 1:,} only.",
-                hint="It is the tokenizer of another model, or vocabulary is wrong in the manifest.",
-            )
+        self._check_ids(int(max(sent.ids.max(initial=0), self._pad if declared.padding != "none" else 0)))
         if counts.min(initial=1) == 0 and (declared.tensors.attention_mask or declared.padding != "max_length"):
             raise DatasetError("A text has no tokens.", hint="Remove it.")
+
+    def _check_ids(self, highest: int) -> None:
+        if highest >= self._declared.vocabulary:
+            raise ManifestError(
+                f"{self._path.name} gives a token the id {highest:,}, but the model knows the ids 0 to "
+                f"{self._declared.vocabulary - 1:,} only.",
+                hint="It is the tokenizer of another model, or vocabulary is wrong in the manifest.",
+            )
 
     def _places(
         self, received: Mapping[str, NDArray[Any]], sent: _Sent, texts: Sequence[Value]
@@ -196,6 +255,20 @@ class OpenTokenizer:
         ids, cut = np.split(sent.ids, ends), sent.cut.astype(bool).tolist()
         pieces = zip(texts, begins, stops, words, parts, [side] * len(texts), ids, cut, strict=True)
         return tuple(TokenPlaces(*piece) for piece in pieces)
+
+    def tokens_of(self, choices: ChoiceTokens) -> Tokens:
+        """A row for each choice, as the model takes it."""
+        rows = choices.given
+        zeros = np.zeros(sum(map(len, rows)), np.int64)
+        sent = _Sent(
+            np.concatenate(rows),
+            zeros,
+            zeros,
+            np.array([len(row) for row in rows]),
+            np.array(choices.cut),
+            np.full(len(rows), -1),
+        )
+        return self._filled(sent)
 
     def _filled(self, sent: _Sent) -> Tokens:
         shape = len(sent.counts), self._declared.max_length
@@ -231,6 +304,16 @@ def _received(tensors: Mapping[str, NDArray[Any]], texts: int) -> _Sent:
     ):
         raise ValueError("texts of other lengths")
     return sent
+
+
+def _rows(tensors: Mapping[str, NDArray[Any]], count: int) -> tuple[list[Integers], list[int]]:
+    """The tokens of each choice with its context, and where it begins; ValueError if that cannot be."""
+    ids, counts, starts = (np.array(tensors[name], np.int64) for name in ("ids", "counts", "starts"))
+    if len(counts) != count or len(starts) != count or counts.min() < 0 or counts.sum() != len(ids):
+        raise ValueError("tokens of other choices")
+    if ids.min(initial=0) < 0 or starts.min() < 0:
+        raise ValueError("numbers below zero")
+    return np.split(ids, np.cumsum(counts)[:-1]), starts.tolist()
 
 
 def token_places(lengths: Integers, width: int, padding_side: str) -> NDArray[np.bool_]:

@@ -33,7 +33,7 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
         library = tokenizers.Tokenizer
     service = Service(settings, began_ns)
     worker = _Tokenizer(service, library)
-    answers = {"open": worker.open, "encode": worker.encode, "show": worker.show}
+    answers = {"open": worker.open, "encode": worker.encode, "choices": worker.choices, "show": worker.show}
     service.serve(lambda request: answers[request["do"]](request) if request["do"] in answers else None, _doing)
 
 
@@ -72,6 +72,21 @@ class _Tokenizer:
         tensors = {name: np.array(values, np.int64) for name, values in whole.items()}
         return {"tensors": self._service.outputs.write(tensors)}
 
+    def choices(self, request: Message) -> Any:
+        """The tokens of a context with each of its continuations. `starts`: where those of a continuation begin."""
+        import numpy as np
+
+        if not isinstance(self._encoder, _LibraryEncoder):
+            raise ManifestError("A vocabulary of words does not tell where a continuation begins.")
+        ((context, *continuations),) = self._samples(request)
+        rows, start = self._encoder.continued(context, continuations)
+        whole = {
+            "ids": [id_ for row in rows for id_ in row],
+            "counts": [len(row) for row in rows],
+            "starts": [start] * len(rows),
+        }
+        return {"tensors": self._service.outputs.write({name: np.array(of, np.int64) for name, of in whole.items()})}
+
     def show(self, request: Message) -> Any:
         """Returns the tokens of a text as strings."""
         assert self._encoder is not None
@@ -97,9 +112,11 @@ class _LibraryEncoder:
             own = tokenizer.padding or {}
             tokenizer.no_padding()
             tokenizer.no_truncation()
+            cut: dict[str, Any] | None = None
             if request["cut"] != "refuse":
                 strategy = request["pair"] or "longest_first"
-                tokenizer.enable_truncation(request["max_length"], direction=request["cut"], strategy=strategy)
+                cut = {"max_length": request["max_length"], "direction": request["cut"], "strategy": strategy}
+                tokenizer.enable_truncation(**cut)
             added = tokenizer.num_special_tokens_to_add(pair) if request["special"] else 0
             size = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
         except BaseException as error:
@@ -110,7 +127,7 @@ class _LibraryEncoder:
             ) from error
         if pair:
             _check_pair_template(json.loads(content).get("post_processor"))
-        self._tokenizer, self._special = tokenizer, request["special"]
+        self._tokenizer, self._special, self._truncation = tokenizer, request["special"], cut
         self._unknown = _unknown(tokenizer, content)
         self._takes_words = False  # until it was tried
         pad = own.get("pad_id")
@@ -132,6 +149,32 @@ class _LibraryEncoder:
             words=[SPECIAL if word is None else word for word in encoding.word_ids],
             texts=[SPECIAL if text is None else text for text in encoding.sequence_ids],
         )
+
+    def continued(self, context: str, continuations: Sequence[str]) -> tuple[list[list[int]], int]:
+        """The whole tokens of a context with each continuation, and how many of them the context has by itself.
+
+        As in lm-evaluation-harness: both are split together, blanks at the end of the context belong to the
+        continuation, and whatever stands behind the context's own number of tokens is the continuation.
+        """
+        stripped = context.rstrip()
+        blanks = context[len(stripped) :]
+        self._tokenizer.no_truncation()
+        try:
+            behind = self._added_behind()
+            start = len(self._written(stripped, behind))
+            return [self._written(stripped + blanks + text, behind) for text in continuations], start
+        finally:
+            if self._truncation is not None:
+                self._tokenizer.enable_truncation(**self._truncation)
+
+    def _added_behind(self) -> int:
+        """How many tokens are added behind every text, such as one for its end."""
+        parts = self._split(TEXT, [_REPEATED[0]]).sequence_ids
+        return next((place for place, part in enumerate(reversed(parts)) if part is not None), 0)
+
+    def _written(self, text: str, behind: int) -> list[int]:
+        ids: list[int] = self._split(TEXT, [text]).ids
+        return ids[: len(ids) - behind]
 
     def show(self, text: str) -> list[str]:
         tokens: list[str] = self._encoded(TEXT, [text]).tokens

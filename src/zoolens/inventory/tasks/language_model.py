@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import DatasetError, ModelError
 from zoolens.base.statistics.intervals import Interval
-from zoolens.base.statistics.resampling import AT_LEAST_0, Counts
+from zoolens.base.statistics.resampling import AT_LEAST_0, SHARE, Counts, resampled_estimates
 from zoolens.inventory.manifests.schema_texts import PREDICTING, NextTokens
 from zoolens.inventory.preprocess.outputs import dequantised
 from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
@@ -76,6 +76,7 @@ class LanguageModel(Task):
     roles: ClassVar[Mapping[str, bool]] = {ROLE: True}
     located = True
     truth = CONTINUATION
+    by_truth: ClassVar[Mapping[str, str]] = {"choice": "multiple-choice"}
     ragged = frozenset({FOLLOWING, TRUE, IDS, LOGS})
 
     def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:
@@ -133,9 +134,13 @@ class LanguageModel(Task):
 
     def unknown_agreement(self, a: Answers, b: Answers) -> str:
         different = (
-            "the two split the texts into different tokens, so that only figures such as bits per byte tell them apart"
+            "the two split the texts into different tokens: bits per byte compare them; perplexity and next-token "
+            "accuracy are about other tokens in each of them and are not subtracted"
         )
         return "" if _same_tokens(a, b) else different
+
+    def incomparable(self, a: Answers, b: Answers) -> tuple[str, ...]:
+        return () if _same_tokens(a, b) else tuple(metric.name for metric in METRICS if metric.name != self.metric)
 
     def agreement_name(self, tolerance: float = TOLERANCE) -> str:
         return "mean of 1 − total variation of the next token, rare tokens as one"
@@ -149,7 +154,8 @@ class LanguageModel(Task):
         bounds = [float(np.mean(_text_means(a, each))) for each in (pairs.least, pairs.agreement)]
         means = float(np.mean(pairs.divergence)), float(np.mean(pairs.same_best))
         kept = min(_width(a), _width(b))
-        return PairFigures(next_tokens=NextTokenFigures(*means, Interval(*bounds), kept))
+        intervals = _over_texts(a, pairs)
+        return PairFigures(next_tokens=NextTokenFigures(*means, Interval(*bounds), kept, *intervals))
 
     def silent(self, answers: Answers) -> NDArray[np.bool_]:
         return np.asarray(ragged_column(answers, FOLLOWING).lengths == 0)
@@ -236,6 +242,19 @@ def _bytes_of(places: TokenPlaces, targets: NDArray[np.int64]) -> int:
     start = int(places.ends[: targets[0]].max())  # 0 behind a token that stands for the beginning of a text
     stop = int(places.ends[targets].max()) if places.cut else len(text)
     return len(text[start:stop].encode("utf-8", "surrogatepass"))
+
+
+def _over_texts(answers: Answers, pairs: PositionPairs) -> list[Interval | None]:
+    """Intervals of the divergence and of the share of equal best tokens, by resampling texts."""
+    rows = ragged_column(answers, FOLLOWING)
+    sums = np.column_stack([_sums(rows, pairs.divergence), _sums(rows, pairs.same_best), rows.lengths])
+
+    def aggregate(weights: Counts) -> Floats:
+        total = weights @ sums
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(total[:, :2] / total[:, 2:], np.float64)
+
+    return [found.interval for found in resampled_estimates(aggregate, len(rows), [AT_LEAST_0, SHARE])]
 
 
 def _width(answers: Answers) -> int:

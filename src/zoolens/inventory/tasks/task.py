@@ -74,6 +74,9 @@ class NextTokenFigures:
     same_best: float  # share of positions at which both find the same token most likely
     agreement: Interval  # surely holds the mean agreement over all tokens
     kept: int
+    # Intervals over texts, of whose positions none is independent of the others; None: too few texts, or no spread.
+    divergence_interval: Interval | None = None
+    same_best_interval: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,8 @@ class Task(ABC):
     # Answers are places in the sample (boxes, masks): its reader is given the `Framing` of each image.
     located: ClassVar[bool] = False
     truth: ClassVar[str | None] = None  # kind of truth that judges answers (see `datasets/truth.py`); None: a class
+    # Other tasks that the same outputs do on datasets with truths of these kinds.
+    by_truth: ClassVar[Mapping[str, str]] = {}
     other_truths: ClassVar[frozenset[str]] = frozenset()  # further kinds that judge answers, with metrics of their own
     ragged: ClassVar[frozenset[str]] = frozenset()  # columns, and columns of truths, whose rows differ in length
 
@@ -153,6 +158,11 @@ class Task(ABC):
     def unknown_agreement(self, a: Answers, b: Answers) -> str:
         """Why `agreement` is NaN for some inputs, as a clause; empty where it is known for all."""
         return ""
+
+    def incomparable(self, a: Answers, b: Answers) -> tuple[str, ...]:
+        """Metrics that count something else in each of the two, so that their values cannot be subtracted. Where there
+        is one, `scores` cannot either."""
+        return ()
 
     def agreement_name(self, tolerance: float = TOLERANCE) -> str:
         """What the mean of `agreement` is, in words before a percentage."""
@@ -269,6 +279,7 @@ BUILT_IN: Final = {
     "question-answering": "zoolens.inventory.tasks.question_answering:QuestionAnswering",
     "text-recognition": "zoolens.inventory.tasks.text_recognition:TextRecognition",
     "language-model": "zoolens.inventory.tasks.language_model:LanguageModel",
+    "multiple-choice": "zoolens.inventory.tasks.multiple_choice:MultipleChoice",
     "other": "zoolens.inventory.tasks.vectors:Vectors",
     "segmentation": "zoolens.inventory.tasks.segmentation:Segmentation",
     "voice-activity": "zoolens.inventory.tasks.voice_activity:VoiceActivity",

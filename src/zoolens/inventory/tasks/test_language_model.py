@@ -187,6 +187,7 @@ def test_how_far_models_with_different_tokens_agree_is_not_known():
     assert "different tokens" in task.unknown_agreement(a, b)
     assert task.figures(a, b).next_tokens is None
     assert not task.unknown_agreement(a, a)
+    assert (task.incomparable(a, b), task.incomparable(a, a)) == (("perplexity", "next_token_accuracy"), ())
 
 
 def test_a_network_that_sees_what_it_should_foresee_is_named():
