@@ -60,6 +60,7 @@ class Picture:
     dark: bool = False
 
 
+OLDER = "onnxruntime==1.24.1"
 COLOURS = 128  # of a picture: pages have few, and PNG is a third as large then; rare ones, as of a legend, are kept
 PICTURES = {
     "home": Picture("#/home", "What changed"),
@@ -88,6 +89,7 @@ PICTURES = {
         "Add a text",
     ),
     "services": Picture("#/services/{session}", "Events"),
+    "fleet": Picture("#/fleet?tab=grid&quantity=latency&sort=spread", "own environment"),
     "api": Picture("#/api", "/api/v1/models"),
     "jobs": Picture("#/jobs", "A job does what the command below it does"),
 }
@@ -188,6 +190,9 @@ def fill(home: Path) -> None:
         write_zoo(Path(assets), home / "texts")
         os.environ["ZOOLENS_ZOO_PATH"] = str(home / "texts")
         run_command("crosstrain", "import", f"{assets}/crossedwires")
+    # Another kind of machine: the same one with an older onnxruntime. It is installed, which needs the network once.
+    kinds = ("eval", "demo:lenet-int8", "demo:mlp-small", "--data", "demo", "-r", "onnxruntime", "--env")
+    subprocess.run([sys.executable, "-m", "zoolens", *kinds, OLDER], check=False, stdout=subprocess.DEVNULL)
     for command in (
         ("demo", "detection"),
         ("demo",),

@@ -15,6 +15,8 @@ export interface Alarm {
   sentence: string;
   page: string;
   rest: string;
+  /** A digest of what it is about. Three failures and three other ones have the same sentence, and another digest. */
+  about: string;
 }
 
 export interface AuditJob {

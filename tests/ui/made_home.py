@@ -4,7 +4,6 @@ different things are different numbers, so that one in the place of another is s
 Tests of what holds for all pages use it: with plain words, and with words that are attacks.
 """
 
-import json
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from browsing import at_home, serving
+from made_jobs import write_jobs
+from made_zoo import write_zoo
 
 from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord
-from zoolens.testing.text_models import write_classifier
 
 # Every page and every tab of it, with a text that must be there. {names} are those that `write_home` gives. Add the
 # views of a new page here.
@@ -333,107 +333,3 @@ def write_session(words):
     with open_store() as store:
         (session,) = sessions(store, words.all, 1)
     return session.run.id
-
-
-def write_zoo(folder, words):
-    """A manifest of each of the words; the first model has a network, and another one answers."""
-    folder.mkdir()
-    for place, text in enumerate(words.each):
-        manifest = {
-            "zoolens": 1, "name": f"model{place}", "description": text[:500_000], "license": text[:100_000],
-            "inputs": [{"shape": [1, 3, 8, 8]}], "outputs": [{"labels": [text[:100_000]]}],
-            "assets": [{"format": "onnx", "files": [{"location": f"{place}.onnx"}]}],
-            "claims": [{"metric": "top1", "value": 0.5, "dataset": text[:1_000], "source": text[:100_000]}],
-        }  # fmt: skip
-        write_manifest(folder / f"model{place}.yaml", manifest)
-    write_network(folder / "0.onnx", words)
-    (folder / "live.json").write_text(json.dumps({"input": [28, 28, 1], "classes": len(words.each)}))
-    live = {
-        "zoolens": 1, "name": "live",
-        "inputs": [{"shape": [None, 28, 28, 1], "layout": "NHWC", "color": "gray"}],
-        "outputs": [{"labels": words.cut(1_000), "scores": "logits"}],
-        "assets": [{"format": "fake", "files": [{"location": "live.json"}]}],
-    }  # fmt: skip
-    write_manifest(folder / "live.yaml", live)
-    write_classifier(folder, labels=words.cut(1_000)[:2])
-
-
-def write_manifest(path, manifest):
-    path.write_text("\n".join(f"{name}: {json.dumps(value)}" for name, value in manifest.items()))
-
-
-def write_network(path, words):
-    """A chain of nodes that are named after the words, and so are the tensors between them."""
-    import onnx
-    from onnx import TensorProto, helper
-
-    names = words.cut(500)
-    sources = ["input", *names[:-1]]
-    nodes = [helper.make_node("Relu", [source], [name], name=name) for source, name in zip(sources, names, strict=True)]
-    graph = helper.make_graph(
-        nodes, words.all,
-        [helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 3, 8, 8])],
-        [helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, [1, 3, 8, 8])],
-    )  # fmt: skip
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-
-
-def write_jobs(words, pair):
-    """Jobs that ended. Gives the ids of an audit, and of what was found about two runs."""
-    from zoolens.faces.ui.jobs.folder import make_job_folder
-
-    def ended(kind, title, parameters, printed, code=0):
-        job = make_job_folder(kind, title, parameters, [kind, title])
-        job.messages_file.write_text(f"Error: {title[:100_000]}", encoding="utf-8")
-        job.output_file.write_text(json.dumps(printed), encoding="utf-8")
-        job.write_end(code)
-        return job.id
-
-    for text in words.each:
-        ended(text[:100], text, {}, [{"run": text[:100_000]}], code=1)
-    return {
-        "compare": ended("compare", words.all, pair, {"cause": words.all}),
-        "diverge": ended("diverge", words.all, pair, made_divergence(words)),
-        "audit": ended("audit", words.all, {}, made_audit(words).as_data()),
-    }
-
-
-def made_divergence(words):
-    """What `zoolens diverge --json` prints."""
-    side = {"title": words.all, "runtime": words.all, "version": words.all, "precision": words.all, "layers": 9}
-    alone = {"local": 1e-7, "local_why": "value"}
-    layer = {"error": 1e-3, "floor": 1e-6, "why": "value", "sides": {"a": alone, "b": alone}}
-    flip = {"label": 1, "a": 1, "b": 2, "error": 0.5}
-    return {
-        "a": side,
-        "b": side,
-        "data": words.all,
-        "origin": {"data": words.all, "limit": None, "seed": None, "fingerprint": words.all},
-        "agrees": False,
-        "verdict": words.all,
-        "first": {"layer": words.all},
-        "floor": words.all,
-        "sentences": words.cut(100_000),
-        "causes": [
-            {"kind": text, "sentence": text, "label": text, "proved": True, "proof": {"holds": True, "sentence": text}}
-            for text in words.cut(10_000)
-        ],
-        "layers": [{**layer, "layer": text, "verdict": text} for text in words.cut(10_000)],
-        "answers": {
-            "inputs": 18,
-            "flips": len(words.each),
-            "flipped": [{**flip, "input": text, "index": place} for place, text in enumerate(words.cut(10_000))],
-        },
-        "notes": words.cut(100_000),
-    }
-
-
-def made_audit(words):
-    from zoolens.findings.audit.audit_findings import Finding, Severity, ranked
-    from zoolens.findings.audit.report.test_report import audit
-
-    found = [
-        Finding(f"structure/{text[:1_000]}", severity, text, (text, words.all), text, (text, words.all), text)
-        for text, severity in zip(words.cut(100_000), [*Severity] * len(words.each), strict=False)
-    ]
-    return replace(audit(), findings=ranked(found), notes=tuple(words.cut(100_000)), facts={"summary": words.all})

@@ -15,7 +15,8 @@ import pytest
 
 pytest.importorskip("playwright")
 from browsing import PATIENCE, Visitor, at_home
-from made_home import PLAIN, made_divergence
+from made_home import PLAIN
+from made_jobs import made_divergence
 from playwright.sync_api import expect
 from test_audit_page import made_audit
 from test_studies_page import SIDES, made_trials

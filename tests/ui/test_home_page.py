@@ -74,6 +74,22 @@ def test_a_dataset_is_chosen_once_and_every_page_follows(window, whole):
     expect(page.get_by_role("heading", level=1)).to_have_text("kinds A plain sentence, not short")
 
 
+@pytest.mark.slow
+def test_an_alarm_that_was_seen_is_hidden_until_it_is_about_something_else(window):
+    page = window.visit("#/home", expect="What needs a look")
+    alarms = page.locator(".alarm")
+    expect(alarms.first).to_be_visible()
+    count = alarms.count()
+    seen = alarms.first.get_by_role("link").inner_text()
+    page.get_by_role("button", name=f"Hide: {seen}").click()
+    expect(alarms).to_have_count(count - 1)
+    page = window.visit("#/home", expect="1 hidden in this browser until something about it changes.")
+    expect(alarms).to_have_count(count - 1)
+    page.get_by_role("button", name="Show again").click()
+    expect(alarms).to_have_count(count)
+    expect(page.get_by_text("hidden in this browser")).to_have_count(0)
+
+
 def test_one_key_searches_everything(visitor):
     page = visitor.visit("#/models", expect="demo:lenet-torch")
     page.keyboard.press("/")

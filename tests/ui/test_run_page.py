@@ -12,6 +12,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from zoolens.base.present.figures import probability, with_interval
+from zoolens.base.present.metric_words import metric_title
 from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
 from zoolens.base.store.store import open_store
 from zoolens.faces.ui.settings import Settings
@@ -77,7 +78,7 @@ def test_the_figures_are_those_of_the_store(visitor, measured):
     rows = page.get_by_role("group", name="Figures").locator("tbody tr")
     for metric in ("top1", "ece", "file_size"):
         (known,) = store.observations(run.id, metric=metric, scope="")
-        line = rows.filter(has_text=metric).first.inner_text()
+        line = rows.filter(has_text=metric_title(metric)).first.inner_text()
         value, _, interval = with_interval(known).partition(" [")
         assert value in line
         assert interval in line
@@ -178,7 +179,7 @@ def test_two_runs_are_chosen_from_the_list_and_compared(visitor, measured):
     expect(page.get_by_role("tab", name="Confusion")).to_be_visible()
     page.get_by_role("link", name="Its model").click()
     page.get_by_role("tab", name="Over time").click()
-    page.get_by_role("region", name="Newest runs").get_by_role("link", name=run.id[:8]).click()
+    page.get_by_role("group", name="Newest runs").get_by_role("link", name=run.id[:8]).click()
     expect(page.get_by_role("heading", name=run.ref)).to_be_visible()
     page.wait_for_url(f"**#/run/{run.id}")
 

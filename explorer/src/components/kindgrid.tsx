@@ -93,7 +93,7 @@ function GridControls({ answer, asked }: { answer: Grid; asked: GridAsked }) {
         value={asked.quantity}
         options={[
           ["quality", "main metric"],
-          ["latency", "latency p50, batch 1"],
+          ["latency", "median latency, one input at a time"],
         ]}
         onChoose={(quantity) => setQuery({ quantity: quantity === "quality" ? "" : quantity, offset: "" })}
       />

@@ -11,6 +11,7 @@ import { type Column, Table } from "../components/table";
 import { shownName } from "../datasets";
 import { counted, whole } from "../figures";
 import { handOver } from "../handover";
+import { useHiddenAlarms } from "../hidden";
 import { hasEnded, useStartedJob } from "../jobs";
 import { address, chosen, setQuery, useRoute } from "../router";
 
@@ -232,21 +233,44 @@ function localDay(at: string): string {
 
 const ALARM_QUERY: Record<string, Record<string, string>> = { runs: { state: "failed" } };
 
-function Needs({ home, again }: { home: Home; again: () => void }) {
+/** Alarms, but for those that the reader has hidden: they come back when they are about something else. */
+function Alarms({ alarms }: { alarms: Alarm[] }) {
+  const [hidden, hide, showAll] = useHiddenAlarms();
+  const shown = alarms.filter((alarm) => !hidden.includes(alarm.about));
+  const away = alarms.length - shown.length;
   return (
-    <section aria-label="What needs a look">
-      <h2>What needs a look</h2>
-      {home.alarms.length === 0 && <p class="dim">No failure, no lost machine and no grave finding of an audit is known here.</p>}
+    <>
+      {alarms.length === 0 && <p class="dim">No failure, no lost machine and no grave finding of an audit is known here.</p>}
       <ul class="plain alarms">
-        {home.alarms.map((alarm: Alarm) => (
+        {shown.map((alarm) => (
           <li class={`alarm ${alarm.level}`}>
             <span class="mark">{alarm.level}</span>{" "}
             <PageLink page={alarm.page} rest={alarm.rest || undefined} query={ALARM_QUERY[alarm.page]}>
               <bdi>{alarm.sentence}</bdi>
-            </PageLink>
+            </PageLink>{" "}
+            <button type="button" class="more" aria-label={`Hide: ${alarm.sentence}`} onClick={() => hide(alarm.about)}>
+              Hide
+            </button>
           </li>
         ))}
       </ul>
+      {away > 0 && (
+        <p class="dim">
+          {away.toLocaleString("en")} hidden in this browser until something about {away === 1 ? "it" : "them"} changes.{" "}
+          <button type="button" class="more" onClick={showAll}>
+            Show again
+          </button>
+        </p>
+      )}
+    </>
+  );
+}
+
+function Needs({ home, again }: { home: Home; again: () => void }) {
+  return (
+    <section aria-label="What needs a look">
+      <h2>What needs a look</h2>
+      <Alarms alarms={home.alarms} />
       {home.services.length > 0 && (
         <>
           <h3>Services</h3>

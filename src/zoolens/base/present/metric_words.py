@@ -64,6 +64,10 @@ _TITLES: Final = {
     "training_time": "training time",
     "epoch_time": "time of an epoch",
     "export_time": "time of the export",
+    **{f"ap_{size}": f"average precision of {size} boxes" for size in ("small", "medium", "large")},
+    **{f"ar_{size}": f"average recall of {size} boxes" for size in ("small", "medium", "large")},
+    **{f"ar{most}": f"average recall of {most} boxes an image" for most in (10, 100)},
+    "ar1": "average recall of one box an image",
 }
 _RANKS: Final = {metric: rank for rank, metric in enumerate(_TITLES)}
 # Free scopes that the house writes itself.

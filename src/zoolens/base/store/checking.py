@@ -3,14 +3,16 @@ folder or an object store, against its digest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from sqlalchemy import Connection, Table, func, select
 from sqlalchemy.exc import DBAPIError
 
 from zoolens.base.errors import DamagedStore
+from zoolens.base.progress import Progress, Silent
 from zoolens.base.store import schema
 from zoolens.base.store.checksums import CHECKED, DamagedRow, check_row
 from zoolens.base.store.figures import stale_figures
@@ -21,7 +23,7 @@ from zoolens.base.store.statements import everything
 from zoolens.base.store.store import RUNS_AT_ONCE, Store
 
 MOST: Final = 1_000  # damages that are told; who has more restores a backup
-Say = Callable[[str, int], None]  # a table's name, how many of its rows were looked at
+_TOLD: Final = 5_000  # rows between two steps of a progress bar
 
 
 @dataclass(frozen=True)
@@ -33,28 +35,43 @@ class Checked:
     damage: tuple[str, ...]
 
 
-def check_store(store: Store, say: Say | None = None) -> Checked:
+def check_store(store: Store, progress: Progress | None = None) -> Checked:
     """Checks everything in the store without changing it; what is measured in the meantime may be missed."""
+    watch = progress or Silent()
     damage: list[str] = []
     rows = files = 0
+    watch.begin("check", "the database's own pages and indexes", None)
     damage += store.read(_database_damage)
     for name in CHECKED:
-        table = schema.metadata.tables[name]
-        count, broken = store.read(lambda connection, table=table: _check_table(connection, table))  # type: ignore[misc]
+        check = partial(_check_table, table=schema.metadata.tables[name], watch=watch)
+        count, broken = store.read(check)
         rows += count
         damage += broken
-        if say is not None:
-            say(name, count)
+        watch.say(f"{name}: {count:,} rows")
+    watch.begin("check", "what rows refer to", None)
     damage += store.read(lambda connection: list(_missing_facts(connection)))
-    damage += _wrong_figures(store)
+    damage += _wrong_figures(store, watch)
+    watch.begin("check", "keys of runs", None)
     damage += store.read(lambda connection: list(_wrong_keys(connection)))
+    watch.begin("check", "files", _row_count(store, schema.parts), "files")
     for part in _all_parts(store, damage):
         files += 1
+        watch.advance(1)
         try:
             store.verify_part(part)
         except DamagedStore as error:
             damage.append(error.message)
+    watch.end()
     return Checked(rows, files, tuple(dict.fromkeys(damage))[:MOST])
+
+
+def _row_count(store: Store, table: Table) -> int | None:
+    """How many rows a table has, for the bar alone: None where it cannot be read, which is told elsewhere."""
+    counted = select(func.count()).select_from(table)
+    try:
+        return int(store.read(lambda connection: connection.execute(counted).scalar_one()))
+    except DamagedStore:
+        return None
 
 
 def _database_damage(connection: Connection) -> list[str]:
@@ -75,11 +92,15 @@ def _raise_passing(error: Exception) -> None:
         raise error
 
 
-def _check_table(connection: Connection, table: Table) -> tuple[int, list[str]]:
+def _check_table(connection: Connection, table: Table, watch: Progress) -> tuple[int, list[str]]:
     count, damage = 0, []
     try:
+        total = connection.execute(select(func.count()).select_from(table)).scalar_one()
+        watch.begin("check", f"rows of {table.name}", total, "rows")
         for row in connection.execute(everything(table)):
             count += 1
+            if count % _TOLD == 0:
+                watch.advance(_TOLD)
             try:
                 check_row(table.name, row)
             except DamagedRow as error:
@@ -113,12 +134,14 @@ def _missing_facts(connection: Connection) -> Iterator[str]:
         yield f"The rows of stages and runs cannot be compared: {reason(error)}."
 
 
-def _wrong_figures(store: Store) -> list[str]:
+def _wrong_figures(store: Store, watch: Progress) -> list[str]:
     """Runs whose figures are not those of their observations."""
     damage: list[str] = []
     try:
         ids = store.read(lambda connection: connection.execute(select(schema.runs.c.id)).scalars().all())
+        watch.begin("check", "figures of runs", len(ids), "runs")
         for some in in_chunks(ids, RUNS_AT_ONCE):
+            watch.advance(len(some))
             # At once: a stage that is finished between the two looks is no damage.
             wrong = store.read_at_once(lambda connection, some=some: stale_figures(connection, some))  # type: ignore[misc]
             damage += [f"The figures of run {run} are not those of its observations." for run in wrong]

@@ -82,9 +82,11 @@ def copy_store(source: Store, target: Store, *, progress: Progress | None = None
     # Before what runs refer to: a run that is begun meanwhile waits for the next copy.
     query = select(schema.runs.c.id).order_by(schema.runs.c.seq)
     ordered = [str(row.id) for row in source.read(lambda connection: connection.execute(query).all())]
+    watch.begin(f"copy to {target.name}", "models, datasets and stacks", None)
     for table in SUBJECTS:
         for rows in _in_batches(source, table):
             target._write(partial(insert_rows, table=table, rows=rows))
+            watch.advance(len(rows))
     # A copy of a database has its id and its rows, but perhaps not its files.
     present = frozenset(target.bulk.place.names()) if source.id == target.id else None
     count = source.read(counted_evaluations)
@@ -93,7 +95,7 @@ def copy_store(source: Store, target: Store, *, progress: Progress | None = None
     for some in in_chunks(ordered, RUNS_AT_ONCE):
         _RunBatch(source, target, copied, present, adopted).copy(some)
         watch.advance(len(some))
-    watch.end()
+    watch.begin(f"copy to {target.name}", "studies, trials and reports", None)
     if present is not None and target.records_place:
         _move_place(source, target, copied)
     _copy_studies(source, target, copied)
@@ -101,6 +103,7 @@ def copy_store(source: Store, target: Store, *, progress: Progress | None = None
     _copy_trials(source, target, copied, frozenset(ordered) - copied.refused_runs)
     recent = source.read(recent_runs)
     target._write(lambda connection: remember_older_runs(connection, recent))
+    watch.end()
     return copied
 
 

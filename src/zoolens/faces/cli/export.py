@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -44,7 +45,9 @@ def command(
     with open_store(store) as opened:
         runs = list(dict.fromkeys(opened.run(name).id for name in names)) if names else None
         if output is None:
-            export_to_stream(opened, sys.stdout, chosen, runs=runs)
+            # Where rows are seen on the terminal, they show themselves that something goes on.
+            with nullcontext() if sys.stdout.isatty() else spinner("export", "write"):
+                export_to_stream(opened, sys.stdout, chosen, runs=runs)
             return
         with spinner(str(output), "write"):
             written = export(opened, output, chosen, runs=runs, kinds=["predictions"] if predictions else [])

@@ -56,12 +56,14 @@ def command(
     Each figure is compared with the best one on equal hardware, where only the software differs. --fail-on judges
     these differences, and with --against those from the kind that it names. Only what is more than noise counts.
     """
+    from zoolens.base.present.bars import spinner
     from zoolens.findings.comparisons.kind_gate import parse_kind_gate
     from zoolens.findings.comparisons.kind_report import compare_kinds, grid_data
 
     gates = [parse_kind_gate(condition) for condition in conditions]
     wanted = {"data": data, "runtime": runtime, "text": text, "against": against}
-    judged, dataset = compare_kinds(store, figure, batch=batch, **wanted)
+    with spinner("grid", "compare kinds of machine"):
+        judged, dataset = compare_kinds(store, figure, batch=batch, **wanted)
     if as_json:
         echo_json({"dataset": dataset, **grid_data(judged)})
     elif judged.grid.rows:

@@ -149,8 +149,8 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
         estimates = estimate_operators(opened, models or ("*",), runtime=runtime, progress=bars)
     columns = [Column("model", keep=3), Column("sum", "number", keep=2), Column("critical path", "number")]
     usable = [timed for timed in estimates if timed.raw.covered >= COVERED]
-    rows = [[timed.ref, figure(timed.raw.seconds, "s"), figure(timed.raw.critical_path, "s")] for timed in usable]
-    print_table(columns, rows)
+    rows = [(timed.ref, figure(timed.raw.seconds, "s"), figure(timed.raw.critical_path, "s")) for timed in usable]
+    print_table(columns, list(dict.fromkeys(rows)))  # one content may have been read with and without its manifest
     if len(usable) < len(estimates):
         click.echo(f"{len(estimates) - len(usable):,} models have operators that could not be timed: no estimate.")
 

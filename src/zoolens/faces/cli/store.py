@@ -23,15 +23,13 @@ def command() -> None:
 @json_option
 def check(store: str | None, as_json: bool) -> None:
     """Hold every row and every file of the store against its checksum. Exit code 1 where something is damaged."""
+    from zoolens.base.present.bars import Bars
     from zoolens.base.present.terminal import echo_json
     from zoolens.base.store.checking import check_store
     from zoolens.base.store.store import open_store
 
-    def say(table: str, rows: int) -> None:
-        click.echo(f"{table}: {rows:,} rows", err=True)
-
-    with open_store(store, must_exist=True) as opened:
-        checked = check_store(opened, say)
+    with Bars() as bars, open_store(store, must_exist=True) as opened:
+        checked = check_store(opened, bars)
         name = opened.name
     if as_json:
         echo_json({"store": name, **asdict(checked)})
@@ -80,8 +78,11 @@ def clean(days: float, store: str | None, travelled: float | None, as_json: bool
     from zoolens.base.store.shared_files import sweep_travelled
     from zoolens.base.store.store import open_store
 
-    gone = ((), ()) if travelled is None else sweep_travelled(travelled * 86_400)
-    with open_store(store, must_exist=True) as opened, spinner(opened.name, "look for files that nothing refers to"):
+    with (
+        spinner("the store", "look for files that nothing refers to"),
+        open_store(store, must_exist=True) as opened,
+    ):
+        gone = ((), ()) if travelled is None else sweep_travelled(travelled * 86_400)
         swept = opened.sweep()
         forgotten, old_passes = forget_jobs(opened, days * 86_400), forget_passes(opened, days * 86_400)
         place = opened.bulk.place.name
@@ -158,9 +159,9 @@ def copy(source: str, target: str, from_bulk: str | None, to_bulk: str | None, a
     if path := missing_file(source):
         raise ZoolensError(f"There is no store at {path}.", hint="SOURCE comes first, TARGET second.")
     with (
+        Bars() as bars,
         open_store(source, bulk=from_bulk, must_exist=True) as opened,
         open_store(target, bulk=to_bulk) as other,
-        Bars() as bars,
     ):
         copied = copy_store(opened, other, progress=bars)
         name = other.name

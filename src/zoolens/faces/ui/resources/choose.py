@@ -16,6 +16,7 @@ from zoolens.base.present.metric_words import figure_title
 from zoolens.base.recent_values import RecentValues
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, RowPage, Shown
+from zoolens.faces.ui.known_datasets import known_datasets, named_dataset
 from zoolens.findings.index.index import Index
 from zoolens.findings.queries.answers.choice import Choice, Point, Respect, Standing, answer_choice, index_choice
 from zoolens.findings.queries.answers.choice_chart import choice_chart
@@ -32,6 +33,7 @@ from zoolens.findings.queries.planning.reference import task_category
 from zoolens.findings.queries.query import index_for
 from zoolens.findings.queries.query import query as ask
 from zoolens.inventory.catalog.stored import guessed_of
+from zoolens.inventory.tasks.task import DEFAULT_TASK
 
 KEPT: Final = 8  # answers of the last queries, for the next page of their rows
 _HIDDEN: Final = 3  # models of an answer that are named although no picture has them
@@ -190,7 +192,16 @@ def _not_chosen(query: ChooseQuery) -> Problem:
 
 
 def _index(context: Context, asked: ParsedQuery, task: str) -> Index:
-    return index_for(asked, context.store, task_category(task or None))
+    return index_for(asked, context.store, meant_task(context, task, asked.data or ""))
+
+
+def meant_task(context: Context, task: str = "", data: str = "") -> str:
+    """The named task; without one classification, or what was done last where nothing was classified."""
+    if task:
+        return task_category(task)
+    chosen = named_dataset(context, data) if data else None
+    tasks = [task for known in ([chosen] if chosen else known_datasets(context)) for task in known.tasks]
+    return tasks[0] if tasks and DEFAULT_TASK not in tasks else DEFAULT_TASK
 
 
 def _problem(error: ZoolensError, text: str = "") -> Problem:

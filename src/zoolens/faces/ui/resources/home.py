@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ from zoolens.base.phrases import first_few
 from zoolens.base.present.figures import with_interval
 from zoolens.base.present.metric_words import metric_title
 from zoolens.base.store.browsing import RunsWanted, best_runs, models_run_on, page_of_runs, unmended_failures
-from zoolens.base.store.records import Observation, Run, RunKind
+from zoolens.base.store.records import Observation, Run, RunKind, fingerprint
 from zoolens.faces.serving.services.events import session_of
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
@@ -25,13 +25,13 @@ from zoolens.faces.ui.known_datasets import KnownDataset, known_datasets, wanted
 from zoolens.faces.ui.page_figures import Figure, beyond, figure_named, listed_figures, promised_interval
 from zoolens.faces.ui.recent_changes import recent_changes
 from zoolens.faces.ui.resources.audits import audits, gravest_first
-from zoolens.faces.ui.resources.fleet import MachinesQuery, machines
 from zoolens.faces.ui.resources.jobs import Job, job_of
 from zoolens.faces.ui.resources.runs import LONGEST, RunItem, run_item
 from zoolens.faces.ui.resources.services import ServiceSession, session_summary
 from zoolens.findings.comparisons.signatures import task_of
 from zoolens.findings.measure.run_data import SCORE, judged_observation
 from zoolens.findings.queries.planning.metrics import higher_is_better
+from zoolens.inventory.fleet.placing import agents
 
 DATASETS: Final = 4
 BEST: Final = 3  # models of each dataset
@@ -42,6 +42,7 @@ _SHOWN: Final = 3  # services and jobs
 _MOST_MOVED: Final = 6
 _FURTHER: Final = ("file_size",)
 _NAMED: Final = 3
+_DIGITS: Final = 16
 
 Level = Literal["high", "medium", "low", "info"]
 _LEVELS: Final = get_args(Level)
@@ -106,6 +107,8 @@ class Alarm(Answer):
     sentence: Shown
     page: str
     rest: Shown
+    about: str
+    """A digest of what it is about. Three failures and three other ones have the same sentence, and another digest."""
 
 
 class Home(Answer):
@@ -285,20 +288,26 @@ def _alarms(context: Context, chosen: tuple[str, ...]) -> Iterator[Alarm]:
     if len(failed) == 1:
         (run,) = context.store.runs_of(failed, stages=False)
         words = f"The evaluation of {run.ref.partition('@')[0]} has a stage that failed."
-        yield Alarm(level="medium", sentence=words, page="run", rest=run.id)
+        yield Alarm(level="medium", sentence=words, page="run", rest=run.id, about=_digest(failed))
     elif failed:
         words = f"{len(failed):,} evaluations have a stage that failed; none was repeated with success."
-        yield Alarm(level="medium", sentence=words, page="runs", rest="")
+        yield Alarm(level="medium", sentence=words, page="runs", rest="", about=_digest(failed))
     with suppress(ZoolensError):
         yield from _audit(context, chosen)
-    lost = machines(context, MachinesQuery.model_validate({"limit": 1})).lost
+    lost = [agent.record.id for agent in agents(context.store) if not agent.record.alive]
     if lost:
-        words = "1 machine" if lost == 1 else f"{lost:,} machines"
-        yield Alarm(level="medium", sentence=f"{words} of the fleet gave no sign of life.", page="fleet", rest="")
+        words = "1 machine" if len(lost) == 1 else f"{len(lost):,} machines"
+        sentence = f"{words} of the fleet gave no sign of life."
+        yield Alarm(level="medium", sentence=sentence, page="fleet", rest="", about=_digest(lost))
     broken = [folder for folder in context.jobs.jobs()[:_NEWEST] if folder.state is JobState.FAILED]
     if broken:
         named = first_few([str(folder.asked().get("title", "")) for folder in broken], _NAMED)
-        yield Alarm(level="low", sentence=f"Of the newest jobs failed: {named}.", page="jobs", rest="")
+        words = f"Of the newest jobs failed: {named}."
+        yield Alarm(level="low", sentence=words, page="jobs", rest="", about=_digest(folder.id for folder in broken))
+
+
+def _digest(names: Iterable[str]) -> str:
+    return fingerprint(sorted(names))[:_DIGITS]
 
 
 def _audit(context: Context, chosen: tuple[str, ...]) -> Iterator[Alarm]:
@@ -313,7 +322,8 @@ def _audit(context: Context, chosen: tuple[str, ...]) -> Iterator[Alarm]:
     if level is not None:
         words = ", ".join(f"{count:,} {severity}" for severity, count in counts.items())
         where = "" if about is None else " about models that were run on this data"
-        yield Alarm(level=level, sentence=f"The last audit found{where}: {words}.", page="audit", rest=done[0].id)
+        sentence = f"The last audit found{where}: {words}."
+        yield Alarm(level=level, sentence=sentence, page="audit", rest=done[0].id, about=_digest([done[0].id, words]))
 
 
 def _services(context: Context) -> list[ServiceSession]:

@@ -6,14 +6,13 @@ from typing import Final
 
 from pydantic import Field
 
-from zoolens.base.errors import UnknownName
+from zoolens.base.errors import ZoolensError
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Query, Shown
-from zoolens.faces.ui.resources.choose import ALONE
+from zoolens.faces.ui.resources.choose import ALONE, meant_task
 from zoolens.findings.queries.completion import completions
 from zoolens.findings.queries.language.syntax import Query as ParsedQuery
 from zoolens.findings.queries.language.tokens import LONGEST
-from zoolens.findings.queries.planning.reference import task_category
 from zoolens.findings.queries.query import index_for
 
 
@@ -38,8 +37,8 @@ class CompletionList(Answer):
 def complete(context: Context, query: CompletionQuery) -> CompletionList:
     with ALONE:
         try:
-            index = index_for(ParsedQuery(), context.store, task_category(None))
-        except UnknownName:
+            index = index_for(ParsedQuery(), context.store, meant_task(context))
+        except ZoolensError:  # there is no index yet
             return CompletionList(items=[])
         proposals = completions(query.q, query.at, index)
     return CompletionList(items=[CompletionItem.of(proposal) for proposal in proposals])

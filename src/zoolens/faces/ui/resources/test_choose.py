@@ -133,6 +133,21 @@ def test_rows_whose_figures_were_guessed_or_disturbed_are_marked(home, ask):
     assert all("(disturbed)" not in row["x"] for ref, row in rows.items() if ref != "zoo:drafted@1")
 
 
+@pytest.mark.parametrize("asked", [{}, {"q": "ON size <= 1 GB ORDER BY latency"}])
+def test_a_store_without_classifiers_is_chosen_from_by_what_its_models_do(home, client, asked):  # noqa: F811
+    for name, latency in (("large", 0.02), ("small", 0.01)):
+        model = ModelRecord(f"m:{name}", f"zoo:{name}@1", "fake", {"outputs": [{"task": "detection"}]})
+        run = home.begin_run(model, DatasetRecord("b", "boxes", 10), StackRecord("s", "fake", {}, {}))
+        home.finish_stage(run.id, "metric:ap", [Observation("ap", 10 * latency, unit="fraction", low=0.05, high=0.3)])
+        home.finish_stage(run.id, "size", [Observation("file_size", 1e6, unit="B")])
+        timing = Observation("latency_p50", latency, scope="batch=1", unit="s", low=latency * 0.9, high=latency * 1.1)
+        home.finish_stage(run.id, "latency:batch=1", [timing])
+    answer = client().get(f"{PREFIX}/choose", params=asked).json()
+    assert (answer["rows"], answer["problem"]) == (2, None)
+    completed = client().get(f"{PREFIX}/choose/completions", params={"q": "CORR la", "at": 7})
+    assert "zoo:large" in [item["text"] for item in completed.json()["items"]]
+
+
 def test_what_no_row_has_is_said(ask):
     answer = ask("/choose", x="nothing").json()
     assert answer["x"] is None

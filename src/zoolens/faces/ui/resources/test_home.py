@@ -183,6 +183,22 @@ def test_what_failed_needs_a_look(home, client):
     assert alarm["rest"] == run.id
 
 
+def test_other_failures_are_another_alarm_in_the_same_words(home, client):
+    """Who has hidden the failures of two models sees those of two other ones."""
+    ask = client()
+    seen = []
+    for names in (("a", "b"), ("c", "d")):
+        for name in names:
+            failed_again(home, f"demo:{name}@1")
+        (alarm,) = ask.get(f"{PREFIX}/home").json()["alarms"]
+        assert alarm == ask.get(f"{PREFIX}/home").json()["alarms"][0]
+        seen.append((alarm["sentence"], alarm["about"]))
+        for name in names:
+            evaluated(home, f"demo:{name}@1", 0.9, 0.8, 1.0, again=True)
+    assert seen[0][0] == seen[1][0]
+    assert seen[0][1] != seen[1][1]
+
+
 def failed_again(store, model, *, dataset="digits"):
     run = evaluated(store, model, 0.5, 0.4, 0.6, dataset=dataset, again=True)
     store.fail_stage(run.id, "latency:batch=1", "no memory")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from statistics import median
 from typing import Final
 
@@ -26,7 +26,7 @@ from zoolens.findings.graph.cost.fused_operators import longest_path, operators
 from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.ir.serialisation import unpack
 from zoolens.findings.graph.structures.structure import KIND
-from zoolens.findings.index.sources.structures import known_structures
+from zoolens.findings.index.sources.structures import known_structures, read_named_structures
 from zoolens.findings.index.tables.row_table import RowTable
 from zoolens.findings.index.tables.rows import Figure
 from zoolens.findings.measure.operators import LatencyTable, latency_table
@@ -98,30 +98,41 @@ def estimate_operators(
     store: Store, patterns: Sequence[str] = ("*",), *, runtime: str = "onnxruntime", progress: Progress | None = None
 ) -> list[Estimated]:
     """Raw estimates of the structures in the store that the patterns name, kept as observations of provenance
-    ESTIMATED. Operators that the store has no time for are timed now; killed and called again, it goes on."""
-    named = [run for run in known_structures(store).runs if _named(run, patterns)]
+    ESTIMATED. Operators that the store has no time for are timed now; killed and called again, it goes on. A structure
+    that the store does not have by such a name is read."""
+    named = _named(store, patterns, progress)
     if not named:
         raise UnknownName("structure", ", ".join(patterns), hint="`zoolens index build` reads structures.")
-    graphs = {run.id: unpack(store.table(run.id, KIND).column(KIND)[0].as_py()) for run in named}
+    graphs = {run.id: unpack(store.table(run.id, KIND).column(KIND)[0].as_py()) for _, run in named}
     real = {key: graph for key, graph in graphs.items() if not graph.facts.get("quantised")}
     table = latency_table(real.values(), store, runtime=runtime, progress=progress)
     estimates = {key: raw_estimate(graph, table) for key, graph in real.items()}
-    return [_kept(store, run, estimates.get(run.id, _UNTIMED), table) for run in named]
+    return [_kept(store, ref, run, estimates.get(run.id, _UNTIMED), table) for ref, run in named]
 
 
-def _named(run: Run, patterns: Sequence[str]) -> bool:
-    ref = run.model.ref.lower()
-    return any(fnmatchcase(ref, f"{pattern.lower()}{end}") for pattern in patterns for end in ("", "@*", "/*"))
+def _named(store: Store, patterns: Sequence[str], progress: Progress | None) -> list[tuple[str, Run]]:
+    """The structures that the patterns name, each with its name."""
+    structures = known_structures(store)
+    missing = [pattern for pattern in patterns if pattern != "*" and not structures.named(pattern)]
+    for pattern in missing:
+        with suppress(UnknownName):
+            read_named_structures(store, pattern, progress)
+    if missing:
+        structures = known_structures(store)
+    found: dict[str, tuple[str, Run]] = {}
+    for pattern in patterns:
+        found |= structures.named(pattern)
+    return list(found.values())
 
 
-def _kept(store: Store, run: Run, raw: Raw, table: LatencyTable) -> Estimated:
+def _kept(store: Store, ref: str, run: Run, raw: Raw, table: LatencyTable) -> Estimated:
     if raw.covered >= COVERED:
         details = {"critical_path": raw.critical_path, "covered": raw.covered}
         observation = Observation(
             METRIC, raw.seconds, scope=table.stack, unit="s", provenance=Provenance.ESTIMATED, details=details
         )
         store.finish_stage(run.id, Stage.OPERATORS.of(table.stack), [observation])
-    return Estimated(run.model.ref, raw)
+    return Estimated(ref, raw)
 
 
 def latency_estimates(rows: RowTable) -> dict[str, dict[str, Figure]]:

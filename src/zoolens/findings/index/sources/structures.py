@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -13,7 +14,7 @@ from zoolens.base.progress import Progress
 from zoolens.base.store.records import DONE, ModelRecord, Run, RunKind, fingerprint
 from zoolens.base.store.store import Store
 from zoolens.findings.graph.structures.structure import STAGE, structure_of
-from zoolens.findings.graph.structures.structure_sources import Size, manifest_size, source_of
+from zoolens.findings.graph.structures.structure_sources import Size, find_entries, manifest_size, source_of
 from zoolens.findings.index.sources.aliases import Aliases, stored_aliases
 from zoolens.findings.index.sources.attributes import manifest_of, split_ref
 from zoolens.inventory.manifests.locations import fingerprint_of_dump
@@ -33,6 +34,18 @@ class Structures:
     @property
     def runs(self) -> Iterable[Run]:
         return self.by_content.values()
+
+    def named(self, pattern: str) -> dict[str, tuple[str, Run]]:
+        """The structures that a pattern names, by the ids of their runs, each with the name that it has there."""
+        newest = {run.id for run in self.runs}
+        found: dict[str, tuple[str, Run]] = {}
+        for (ref, _), runs in self.by_ref.items():
+            if not _fits(ref, pattern):
+                continue
+            for run in runs:
+                if run.id in newest and (run.id not in found or ref == run.model.ref):
+                    found[run.id] = (ref, run)
+        return found
 
     def of(self, ref: str, manifest: Mapping[str, Any], measured: ModelRecord | None = None) -> Run | None:
         """The structure run of a model, and of the content `measured` if that is given; None where there is none."""
@@ -66,6 +79,12 @@ def read_structures(store: Store, runs: Iterable[Run], progress: Progress | None
     missing = {run.ref: run for run in runs if known.of(run.ref, manifest_of(run), run.model) is None}
     entries = [entry for entry in map(_entry, missing.values()) if entry is not None]
     _read(store, entries, progress)
+
+
+def read_named_structures(store: Store, pattern: str, progress: Progress | None = None) -> None:
+    """Read the structures of the models that a pattern names, and give those of a content that was read under another
+    name this name too. UnknownName: no model is named so."""
+    _read(store, find_entries([pattern]), progress)
 
 
 def fill_structures(store: Store, runs: Iterable[Run], progress: Progress | None = None) -> bool:
@@ -142,6 +161,10 @@ def _fingerprint(library: object, name: object, arguments: Mapping[str, Any]) ->
 
 
 _NO_ARCHITECTURE: Final = _fingerprint(None, None, {})
+
+
+def _fits(ref: str, pattern: str) -> bool:
+    return any(fnmatchcase(ref.lower(), f"{pattern.lower()}{end}") for end in ("", "@*", "/*"))
 
 
 def _same_files(structure: Run, manifest: Mapping[str, Any], measured: ModelRecord | None) -> bool:

@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 
 import zoolens
@@ -112,6 +114,19 @@ def test_a_structure_gets_an_estimate_that_a_query_finds(tmp_path):
         assert only.figures["latency_p50@batch=1"].provenance is Provenance.ESTIMATED
         with pytest.raises(ZoolensError, match="no structure named"):
             estimate_operators(store, ["nobody:*"])
+
+
+def test_a_structure_that_was_read_under_another_name_or_not_yet_gets_an_estimate_under_the_asked_one(tmp_path):
+    pytest.importorskip("onnxruntime")
+    copied = shutil.copyfile(MODELS_FOLDER / "mlp-small.onnx", tmp_path / "mine.onnx")
+    with zoolens.open_store(tmp_path / "store.sqlite") as store:
+        zoolens.graph_of(copied, store=store)
+        found = estimate_operators(store, ["demo:mlp-small"])  # the bare file has no size, the manifest has one
+        assert {one.ref for one in found} == {"demo:mlp-small@1.0.0"}
+        estimates = [row.figures["latency_p50@batch=1"].provenance for row in build_index(store).rows]
+        assert set(estimates) == {Provenance.ESTIMATED}
+        (unread,) = estimate_operators(store, ["demo:lenet-torch"])
+        assert unread.ref.startswith("demo:lenet-torch")
 
 
 @pytest.mark.parametrize("name", ["lenet-int8.onnx", "lenet-int8.tflite"])

@@ -24,7 +24,8 @@ from zoolens.findings.index.index import Index
 from zoolens.findings.queries.answers.query_answers import Answer
 from zoolens.findings.queries.answers.wording import predicate_words
 from zoolens.findings.queries.language.errors import UnknownQueryName
-from zoolens.findings.queries.planning.metrics import ResolvedMetric, higher_is_better, resolved_metric
+from zoolens.findings.queries.planning.metrics import ResolvedMetric, higher_is_better
+from zoolens.findings.queries.planning.view import View
 
 MOST_POINTS: Final = 2000  # of a picture; those that matter are always among them
 _SCALES: Final = {
@@ -125,9 +126,10 @@ def index_choice(
 ) -> Choice:
     """All rows of an index, by any two of their figures, and a third as the size of their points. `most`: so many
     points at most; None: all."""
+    view = View(index)
 
     def resolve(name: str) -> ResolvedMetric:
-        return resolved_metric(name, index.rows.figures.units, batch)
+        return view.metric(name, batch)
 
     figures = _Figures(index, resolve, lambda metric: index.columns.values(metric.column))
     return _choice(figures, (x, y, size), _Asked([Standing.INDEXED] * len(index)), most)
