@@ -97,10 +97,16 @@ def test_a_byte_for_thousands_is_counted_as_what_it_stands_for():
 
 def test_nonsense_is_refused_and_nothing_else_happens():
     random.seed(1)
+    read = refused = 0
     for _ in range(2000):
-        read = decoder()
-        block = random.randbytes(random.randrange(1, 40))
         try:
-            read.decode(block)
+            headers = decoder(most_bytes=1000, most_headers=5).decode(random.randbytes(random.randrange(1, 40)))
         except HeaderError:
+            refused += 1
             continue
+        read += 1
+        assert len(headers) <= 5
+        assert all(isinstance(text, str) for header in headers for text in header)
+        assert sum(len(name) + len(value) for name, value in headers) <= 1000
+    assert read > 20
+    assert refused > 1000
