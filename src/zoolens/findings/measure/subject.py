@@ -94,9 +94,11 @@ class Subject:
         if self.sound is not None and self.sound.windowed:
             return self.raw_answers(self.sound.answered(self.session, batch), batch)
         if self.text is not None and self.choosing:
-            return answered_choices(self, self.text, batch)
-        calls = self._calls(batch)
-        return beside([self.raw_answers(self.session.predict(self.named_inputs(call)), call) for call in calls])
+            return answered_choices(self.text, batch, self._answers_to)
+        return beside([self._answers_to(call) for call in self._calls(batch)])
+
+    def _answers_to(self, call: Array) -> tuple[Raw, ...]:
+        return self.raw_answers(self.session.predict(self.named_inputs(call)), call)
 
     def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Raw, ...]]]:
         """Hand batches to the model; what is given back waits for their answers. In our own process it waits here."""

@@ -121,7 +121,7 @@ class PrepareText(Prepare):
         return [records[name] for name in _BOTH] if records.dtype.names == _BOTH else [records]
 
     def kept_positions(self, records: Array, answer: Array) -> Array:
-        """Of an answer to one choice, the positions that foresee its tokens: batch × positions × vocabulary."""
+        """Returns the positions that foresee the tokens of a choice: batch × positions × vocabulary."""
         count, kept = int(records[_LENGTH][0]), int(records[_KEPT][0])
         if answer.ndim != 3 or answer.shape[1] < count:
             raise ModelError(
