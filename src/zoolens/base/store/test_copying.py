@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from sqlalchemy import select, text, update
 
 from zoolens.base.errors import StoreError
-from zoolens.base.store import copying, schema
+from zoolens.base.progress import Silent
+from zoolens.base.store import checking, copying, schema
 from zoolens.base.store.checking import check_store
 from zoolens.base.store.checksums import checksum
 from zoolens.base.store.composed_reports import add_report, write_report
@@ -98,6 +99,35 @@ def test_everything_is_copied_as_it_was(stores):
     assert target.trials("s") == source.trials("s")
     assert target.changed_since(0)[1]
     assert source.id != target.id
+
+
+class Told(Silent):
+    """How many of how many steps each stage has made."""
+
+    def __init__(self):
+        self.stages = {}
+
+    def begin(self, title, stage, total, unit=""):
+        self.stage = stage
+        self.stages[stage] = (0, total)
+
+    def advance(self, steps):
+        done, total = self.stages[self.stage]
+        self.stages[self.stage] = (done + steps, total)
+
+
+def test_a_copy_and_a_check_tell_how_far_they_are(stores, monkeypatch):
+    source, target = stores
+    fill(source)
+    copy, check = Told(), Told()
+    copy_store(source, target, progress=copy)
+    assert copy.stages["runs"] == (5, 5)
+    monkeypatch.setattr(checking, "_TOLD", 1)
+    checked = check_store(target, check)
+    assert check.stages["figures of runs"] == (5, 5)
+    assert check.stages["files"] == (checked.files, 8)
+    of_tables = [done for stage, (done, total) in check.stages.items() if stage.startswith("rows of ")]
+    assert sum(of_tables) == checked.rows > 0
 
 
 def test_a_second_copy_adds_nothing(stores):
