@@ -156,6 +156,8 @@ def main() -> None:
     (tools / "zoolens").chmod(0o755)
     path = {"PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
     environment = {**os.environ, **path, "ZOOLENS_HOME": str(folder / "home")}
+    # A shell starts what runs in the background with Ctrl-C ignored, and servers would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     prepare(folder, environment)
     failed = 0
     for line in sorted(dict.fromkeys(line for both in EXAMPLES.values() for line in both), key=_place):

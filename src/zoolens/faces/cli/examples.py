@@ -116,7 +116,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     ),
     "crosstrain export": (
         "zoolens crosstrain export convnorm convnorm-study",
-        "zoolens crosstrain export convnorm convnorm-study --store team.sqlite",
+        "zoolens crosstrain export convnorm team-study --store team.sqlite",
     ),
     "crosstrain submit": (
         "zoolens crosstrain submit convnorm-study/ --check",
