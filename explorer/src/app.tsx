@@ -35,11 +35,13 @@ export function App() {
       <a class="skip" href="#main" onClick={skip}>
         Skip to the content
       </a>
-      <Header pages={pages} page={page} home={home} about={about} />
+      <Guarded what="The head of the page">
+        <Header pages={pages} page={page} home={home} about={about} />
+      </Guarded>
       <Trouble version={about?.version} />
       <main id="main" ref={main} tabIndex={-1}>
         {Content ? (
-          <Guarded key={route.path}>
+          <Guarded key={route.path} what="This page">
             <Content rest={others.join("/")} />
           </Guarded>
         ) : (
@@ -52,13 +54,15 @@ export function App() {
   );
 }
 
-/** A page that cannot be drawn says so, and all others stay within reach. */
-function Guarded({ children }: { children: ComponentChildren }) {
+/** A part that cannot be drawn says so, and all others stay within reach. */
+function Guarded({ what, children }: { what: string; children: ComponentChildren }) {
   const [error, again] = useErrorBoundary();
   if (!error) return <>{children}</>;
   return (
     <div class="state error" role="alert">
-      <p>This page cannot be shown: {String(error.message ?? error)}. That is a fault of the explorer, and nothing is lost.</p>
+      <p>
+        {what} cannot be shown: {String(error.message ?? error)}. That is a fault of the explorer, and nothing is lost.
+      </p>
       <button type="button" onClick={again}>
         Try again
       </button>

@@ -64,6 +64,17 @@ def test_a_page_that_cannot_be_drawn_leaves_the_others_within_reach(window):
         expect(page.get_by_text("1 evaluation.")).to_be_visible()
 
 
+def test_a_head_that_cannot_be_drawn_leaves_the_page_below_it(window):
+    with serving(Settings()) as url:
+        window.page.route("**/api/v1/about*", lambda route: route.fulfill(json={"store": "s", "version": "1"}))
+        page = opened(window, url, "#/runs", "1 evaluation.")
+        expect(page.get_by_role("alert")).to_contain_text("The head of the page cannot be shown:")
+        page.unroute("**/api/v1/about*")
+        page.reload()
+        expect(page.get_by_role("navigation", name="Groups")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(0)
+
+
 def test_a_store_that_was_deleted_or_replaced(window, home):
     store, aside = home / "store.sqlite", home / "aside.sqlite"
     with serving(Settings()) as url:
