@@ -78,7 +78,7 @@ def follow(page, shell, folder):
             wrong.append(f"{line}\n  ended with {done.returncode}: {done.stdout[-600:]}")
         for text in shown:
             try:
-                assert_shown(text, done.stdout, times=False)
+                assert_shown(text, done.stdout, times=False, command=line)
             except AssertionError:
                 wrong.append(f"{line}\n  does not print\n{text}\n  but\n{done.stdout[:6000]}")
     assert not wrong, "\n\n".join(wrong)

@@ -45,9 +45,10 @@ def command() -> None:
 def build(data: str | None, task: str, structures: bool, store: str | None) -> None:
     """Bring the index up to date: signatures that are missing, structures (FLOPs, parameters) that were never read."""
     from zoolens.base.present.bars import Bars
-    from zoolens.findings.index.opener import build_index
 
-    with Bars() as bars:
+    with Bars() as bars:  # before what takes seconds to import
+        from zoolens.findings.index.opener import build_index
+
         index = build_index(store, data=data, task=task, refresh=structures, progress=bars)
     _print_summary(index)
 
@@ -73,16 +74,18 @@ def add(
 ) -> None:
     """Run MODEL… over the probes once, and index what it answered. Latency and memory are left to `zoolens eval`."""
     from zoolens.base.present.bars import Bars
-    from zoolens.base.store.store import open_store
-    from zoolens.findings.comparisons.origins import DataOrigin
-    from zoolens.findings.index.maintenance import add_models
 
     if data is None and (limit is not None or seed is not None):
         raise click.UsageError("--limit and --seed belong to --data.")
     check_store(store, "reads" if data is None else "makes")
-    with Bars() as bars, open_store(store) as opened:
+    with Bars() as bars:  # before what takes seconds to import
+        from zoolens.base.store.store import open_store
+        from zoolens.findings.comparisons.origins import DataOrigin
+        from zoolens.findings.index.maintenance import add_models
+
         probes = DataOrigin(data, limit, seed) if data else None
-        added = add_models(opened, models, probes=probes, runtimes=runtimes, device=device, progress=bars)
+        with open_store(store) as opened:
+            added = add_models(opened, models, probes=probes, runtimes=runtimes, device=device, progress=bars)
     for outcome in added.outcomes:
         state = outcome.errors[0] if outcome.errors else f"skipped, {outcome.skipped}" if outcome.skipped else "indexed"
         click.echo(f"{outcome.title}: {state}")
@@ -117,9 +120,10 @@ def remove(models: tuple[str, ...], data: str | None, task: str, store: str | No
 def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
     """Say what the index holds: models, probes, bytes, and what lacks a signature."""
     from zoolens.base.present.bars import spinner
-    from zoolens.findings.index.opener import build_index
 
     with spinner("index", "bring up to date"):
+        from zoolens.findings.index.opener import build_index
+
         index = build_index(store, data=data, task=task)
     if as_json:
         echo_json(index.as_data())
@@ -163,11 +167,13 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
 def rebuild(data: str | None, task: str, store: str | None) -> None:
     """Delete the index file and rebuild it from the store."""
     from zoolens.base.present.bars import Bars
-    from zoolens.base.store.store import open_store
-    from zoolens.findings.index.maintenance import rebuild as make_anew
 
-    with Bars() as bars, open_store(store) as opened:
-        index = make_anew(opened, data=data, task=task, progress=bars)
+    with Bars() as bars:  # before what takes seconds to import
+        from zoolens.base.store.store import open_store
+        from zoolens.findings.index.maintenance import rebuild as make_anew
+
+        with open_store(store) as opened:
+            index = make_anew(opened, data=data, task=task, progress=bars)
     _print_summary(index)
 
 

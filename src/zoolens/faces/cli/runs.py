@@ -62,8 +62,8 @@ def command(
     if ctx.invoked_subcommand is not None:
         ctx.obj = {**(ctx.obj or {}), "store": store}
         return
+    from zoolens.base.present.bars import spinner
     from zoolens.base.store.store import RUNS_AT_ONCE, open_store
-    from zoolens.findings.measure.class_order import judged_right
 
     if pool:
         _list_pooled(store, {"model": model, "dataset": dataset, "runtime": runtime}, limit, as_json=as_json)
@@ -74,9 +74,12 @@ def command(
             if len(ids) > RUNS_AT_ONCE:
                 _print_many(opened, ids, purpose=trials)
                 return
-        runs = opened.runs(model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit)
-        stored = opened.observations_by_run([run.id for run in runs], metrics=_listed_metrics(runs))
-        hidden = not runs and opened.runs(model=model, dataset=dataset, runtime=runtime, trials=True, limit=1)
+        with spinner("runs", "read the store"):
+            from zoolens.findings.measure.class_order import judged_right
+
+            runs = opened.runs(model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit)
+            stored = opened.observations_by_run([run.id for run in runs], metrics=_listed_metrics(runs))
+            hidden = not runs and opened.runs(model=model, dataset=dataset, runtime=runtime, trials=True, limit=1)
     observations = {run.id: judged_right(run, stored.get(run.id, [])) for run in runs}
     if as_json:
         echo_json([_listed(run, observations.get(run.id, [])) for run in runs])
@@ -145,10 +148,12 @@ def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
 
 
 def _list_pooled(store: str | None, wanted: Mapping[str, str | None], limit: int, *, as_json: bool) -> None:
+    from zoolens.base.present.bars import spinner
     from zoolens.faces.cli.pooled_output import pooled_data, print_pooled
     from zoolens.findings.comparisons.pooled_runs import pooled_runs
 
-    pooled = pooled_runs(store, **wanted, limit=limit)
+    with spinner("runs", "read and join"):
+        pooled = pooled_runs(store, **wanted, limit=limit)
     if as_json:
         echo_json(pooled_data(pooled))
     elif pooled:

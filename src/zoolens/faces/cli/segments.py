@@ -105,14 +105,17 @@ def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
 
 
 def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
-    from zoolens.findings.graph.cost.cost import cost
-    from zoolens.findings.graph.diff.report import diff
-    from zoolens.findings.graph.segments.common_segments import common_segments
+    from zoolens.base.present.bars import spinner
 
-    graphs = _graphs(a, b, chosen["extents"], chosen["store"])
-    commons = common_segments(*graphs, least=chosen["least"])
-    costs = cost(graphs[0])
-    rows = [_figures(number, common, costs, graphs[0]) for number, common in enumerate(commons, 1)]
+    with spinner("segments", "read and match both networks"):
+        from zoolens.findings.graph.cost.cost import cost
+        from zoolens.findings.graph.diff.report import diff
+        from zoolens.findings.graph.segments.common_segments import common_segments
+
+        graphs = _graphs(a, b, chosen["extents"], chosen["store"])
+        commons = common_segments(*graphs, least=chosen["least"])
+        costs = cost(graphs[0])
+        rows = [_figures(number, common, costs, graphs[0]) for number, common in enumerate(commons, 1)]
     if chosen["as_json"]:
         echo_json({"a": a, "b": b, **diff(*graphs, names=("A", "B")).decision.as_data(), "segments": rows})
         return
@@ -222,9 +225,10 @@ def _both(ours: int, theirs: int) -> str:
 
 def _twins(a: str, b: str, chosen: dict[str, Any]) -> list[Twin]:
     from zoolens.base.present.bars import Bars
-    from zoolens.findings.twins.making import make_twins
 
-    with Bars() as bars:
+    with Bars() as bars:  # before what takes seconds to import
+        from zoolens.findings.twins.making import make_twins
+
         return make_twins(
             a, b, data=chosen["data"], epsilon=chosen["within"], theory=chosen["theory"], runtime=chosen["runtime"],
             store=chosen["store"], folder=chosen["output"], progress=bars,
