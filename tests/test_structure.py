@@ -39,6 +39,7 @@ ORDER = [*(f"{wing}.{room}" for wing, rooms in WINGS.items() for room in rooms),
 # Framework -> the only modules that may import it; the makers of test models in `testing` may import any.
 FRAMEWORKS = {
     "onnxruntime": ["inventory/runtimes/onnxruntime/onnxruntime_runtime.py"],
+    "gguf": ["inventory/runtimes/llamacpp/gguf_values.py"],
     "xllamacpp": [],  # its shared library is opened by ctypes
     "openvino": ["inventory/runtimes/openvino/openvino_runtime.py"],
     "ai_edge_litert": ["inventory/runtimes/litert/litert_runtime.py", "inventory/runtimes/litert/tflite_file.py"],

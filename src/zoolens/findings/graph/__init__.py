@@ -5,7 +5,7 @@ Importers make a raw graph and passes make a canonical graph of it; everything e
     ir           the graph itself: nodes, operators, shapes, equality, storage format
     reference    computes a graph in numpy
     passes       rewrite a raw graph into the canonical one, and prove on numbers that nothing changed
-    importers    read ONNX, TFLite, OpenVINO and Keras files, and models of torch, Keras and JAX
+    importers    read ONNX, TFLite, OpenVINO, GGUF and Keras files, and models of torch, Keras and JAX
     onnx_writer  writes a graph as an ONNX file
     cost         multiply-accumulates, parameters and bytes
     outline      blocks and stages

@@ -94,7 +94,8 @@ OPS: Final[dict[str, dict[str, str]]] = {
     "attention": {
         "heads": "", "scale": "of q·kᵀ; absent: one over the root of the width", "causal": "default False",
         "masked": "True where a mask was left out of the inputs, so that the rest can be compared",
-    },  # inputs q, k, v as (N, heads, tokens, width); a fourth, a bias by position or a mask, is added to q·kᵀ
+    },  # inputs q, k, v as (N, heads, tokens, width); a fourth, a bias by position or a mask, is added to q·kᵀ. k and v
+    # may have fewer heads, each of which serves several of q that are neighbours
     # arrangement
     "concat": {"axis": ""},
     "slice": {"axis": "", "start": "", "stop": "", "step": "default 1"},

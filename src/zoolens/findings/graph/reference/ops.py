@@ -131,6 +131,8 @@ def _matmul(call: NodeCall) -> Array:
 
 def _attention(call: NodeCall) -> Array:
     q, k, v, *mask = call.inputs
+    if q.ndim == 4 and k.shape[1] < q.shape[1]:
+        k, v = (part.repeat(q.shape[1] // k.shape[1], axis=1) for part in (k, v))
     scores = q @ k.swapaxes(-1, -2) * call.get("scale", 1 / math.sqrt(q.shape[-1]))
     if mask:
         # Finite, as Keras and JAX have it: a row that is hidden as a whole is no NaN.

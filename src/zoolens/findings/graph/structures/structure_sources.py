@@ -45,7 +45,8 @@ _MAKING: Final = (  # what decides a graph and the figures kept beside it, as pa
         f"inventory/runtimes/onnx/{name}.py"
         for name in ("onnx_file", "onnx_reference", "onnx_value_types", "onnx_values")
     ),
-    "inventory/runtimes/litert/tflite_file.py", "inventory/runtimes/openvino/openvino_file.py",
+    "inventory/runtimes/litert/tflite_file.py", "inventory/runtimes/llamacpp/gguf_file.py",
+    "inventory/runtimes/openvino/openvino_file.py",
 )  # fmt: skip
 
 

@@ -1,0 +1,5 @@
+"""GGUF files."""
+
+from zoolens.findings.graph.importers.gguf.gguf_import import GGUF
+
+__all__ = ["GGUF"]

@@ -1,0 +1,59 @@
+"""GGUF files. The file names an architecture and has its tensors; which operators lie between them is known here.
+
+An architecture that is not known is refused, and so is a tensor or a setting that a known one does not have: another
+network would be counted and nobody would notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from zoolens.base.errors import ModelError
+from zoolens.findings.graph.importers.gguf.llama_network import FAMILIES, LlamaNetwork
+from zoolens.findings.graph.importers.gguf.llama_settings import read_settings
+from zoolens.findings.graph.importers.importer import Importer, Request, counted, model_path
+from zoolens.findings.graph.importers.input_shapes import with_extents
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.inventory.runtimes.llamacpp.gguf_file import GgufFile, read_gguf
+from zoolens.inventory.runtimes.runtime import TensorSpec
+
+INPUT: Final = "tokens"
+_TOKENS: Final = 128  # of a text where no length is given, as for networks of transformers
+
+
+def load(request: Request) -> Graph:
+    path = model_path(request)
+    file = read_gguf(path)
+    if file.architecture not in FAMILIES:
+        raise ModelError(
+            f"{path.name} has the architecture {file.architecture[:60]!r}, whose structure is not known here.",
+            hint=f"Structures are known for {', '.join(FAMILIES)}. The file can still be run.",
+        )
+    network = LlamaNetwork(path, file, read_settings(file), weights=request.weights)
+    output = network.build(_length(file, request))
+    return counted(network.builder.finish([output], _facts(file)))
+
+
+def _length(file: GgufFile, request: Request) -> int:
+    """Tokens of the text that is counted."""
+    _, given = with_extents(TensorSpec(INPUT, (1, None), "int32"), request.extents).shape
+    longest = file.context_length
+    if given is None:
+        return max(1, min(_TOKENS, longest or _TOKENS))
+    if longest is not None and given > longest:
+        raise ModelError(f"{file.name} takes texts of at most {longest:,} tokens; got {given:,}.")
+    return given
+
+
+def _facts(file: GgufFile) -> dict[str, Any]:
+    return {
+        "format": "gguf",
+        "architecture": file.architecture,
+        "title": (file.text("general.name") or "")[:200],
+        "context_length": file.context_length,
+        "stored_bytes": sum(tensor.nbytes for tensor in file.tensors),
+        "tensor_types": {tensor.name: tensor.type.name for tensor in file.tensors},
+    }
+
+
+GGUF: Final = Importer(load, distributions=())
