@@ -124,7 +124,7 @@ FRAMEWORKS = {
     "pandas": ["base/store/*.py", "base/present/results.py", "findings/queries/answers/frame.py"],
     "psycopg": ["base/store/*.py"],
     "vl_convert": ["base/present/images.py"],
-    "jinja2": ["base/present/pages.py"],
+    "jinja2": ["base/present/pages.py", "inventory/preprocess/chat_worker.py"],
     "soundfile": ["inventory/datasets/sound/decoding.py"],
     "soxr": ["inventory/preprocess/sound/resampling.py"],
 }

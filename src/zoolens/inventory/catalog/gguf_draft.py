@@ -14,6 +14,7 @@ from zoolens.base.engine.sandbox import trusted
 from zoolens.base.errors import ModelError, first_line
 from zoolens.base.paths import cache_dir, replaced_file
 from zoolens.inventory.catalog.gguf_tokenizer import tokenizer_json
+from zoolens.inventory.manifests.chat_template import MAX_LETTERS, ChatTemplate
 from zoolens.inventory.manifests.digests import digest, size_on_disk
 from zoolens.inventory.manifests.formats import legal_name, model_stem
 from zoolens.inventory.manifests.schema import Asset, AssetFile, Input, Manifest, Output
@@ -26,6 +27,8 @@ _LONGEST: Final = 4096  # tokens of a text; a longer context is what a model cou
 _SECONDS: Final = 120.0
 _MEMORY: Final = 4 << 30  # bytes; the largest headers have 16 MB
 _LETTERS: Final = 200  # of a name
+_TEMPLATE: Final = "tokenizer.chat_template"
+_NAMED: Final = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class GgufFacts:
     parameters: int
     types: Mapping[str, int]  # tensors of each type, the most frequent first
     element_type: str  # of most values of the weights
-    template: bool  # there is a chat template
+    template: str | None  # of conversations
+    tokens: Mapping[str, str]  # special ones, by the names that templates know them by
 
 
 def draft_gguf(path: Path, *, beside: bool = True) -> Manifest:
@@ -48,7 +52,8 @@ def draft_gguf(path: Path, *, beside: bool = True) -> Manifest:
     asked for a manifest, nothing is put among a user's files."""
     facts, content = _read_apart(path)
     length = min(facts.context or _LONGEST, _LONGEST)
-    tokenizer = Tokenizer(max_length=max(length, 1), vocabulary=facts.vocabulary, padding="none")
+    chat = None if facts.template is None else ChatTemplate(template=facts.template, tokens=dict(facts.tokens))
+    tokenizer = Tokenizer(max_length=max(length, 1), vocabulary=facts.vocabulary, padding="none", chat_template=chat)
     written = _written_beside(path, content) if beside else _cached(path, content)
     location = written.name if beside else f"file://{written}"
     return Manifest(
@@ -86,7 +91,8 @@ def _checked(said: Mapping[str, Any]) -> GgufFacts:
         parameters=int(said["parameters"]),
         types={str(name): int(count) for name, count in said["types"].items()},
         element_type=str(said["element_type"]),
-        template=bool(said["template"]),
+        template=None if said["template"] is None else str(said["template"]),
+        tokens={str(name): str(token) for name, token in said["tokens"].items()},
     )
 
 
@@ -104,9 +110,28 @@ def read_header(job: Mapping[str, Any]) -> dict[str, Any]:
         parameters=file.parameters,
         types=file.types,
         element_type=_element_type(file),
-        template=bool(file.text("tokenizer.chat_template")),
+        template=_template(file),
+        tokens=_named_tokens(file),
     )
     return {"facts": asdict(facts), "tokenizer": content}
+
+
+def _template(file: GgufFile) -> str | None:
+    template = file.text(_TEMPLATE) or None
+    if template is not None and len(template) > MAX_LETTERS:
+        raise ModelError(f"The chat template of {file.name} is longer than {MAX_LETTERS:,} characters.")
+    return template
+
+
+def _named_tokens(file: GgufFile) -> dict[str, str]:
+    """The special tokens that the file names and templates use."""
+    tokens = file.texts("tokenizer.ggml.tokens") or ()
+    places = {name: file.number(f"tokenizer.ggml.{kind}_token_id") for name, kind in _NAMED.items()}
+    return {
+        name: tokens[place].decode(errors="replace")[:_LETTERS]
+        for name, place in places.items()
+        if place is not None and 0 <= place < len(tokens)
+    }
 
 
 def _written_beside(path: Path, content: bytes) -> Path:
@@ -160,7 +185,7 @@ def _element_type(file: GgufFile) -> str:
 def _description(path: Path, facts: GgufFacts) -> str:
     types = ", ".join(f"{count} tensors in {kind}" for kind, count in facts.types.items())
     context = f" Context of {facts.context:,} tokens." if facts.context else ""
-    template = " It has a chat template, which is not applied." if facts.template else ""
+    template = " Conversations become texts by its chat template." if facts.template else ""
     return (
         f"Drafted from {path.name}: {facts.name}, architecture {facts.architecture}, "
         f"{facts.parameters:,} parameters, {types}.{context}{template}"

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base.errors import ModelError
+from zoolens.base.safety.untrusted import is_file, read_text
 from zoolens.inventory.catalog.drafted import DraftedFile
 from zoolens.inventory.catalog.folder_guesses import CAUSAL, ModelFolder, folder_of
 from zoolens.inventory.catalog.text_inputs import find_tokenizer, text_input
+from zoolens.inventory.manifests.chat_template import MAX_LETTERS, ChatTemplate
 from zoolens.inventory.manifests.digests import digest, size_on_disk
 from zoolens.inventory.manifests.formats import legal_name
 from zoolens.inventory.manifests.schema import Architecture, Asset, AssetFile, Framework, Manifest, Output
@@ -21,6 +23,8 @@ from zoolens.inventory.zoos.undescribed import DRAFT_VERSION
 _NO_PART: Final = frozenset(
     {"architectures", "auto_map", "_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"}
 )
+_NAMED: Final = ("bos_token", "eos_token", "unk_token", "pad_token")
+_LONGEST_TOKEN: Final = 200  # characters
 _QUANTISED: Final = "quantization_config"
 
 
@@ -42,10 +46,14 @@ def language_model(path: Path) -> Manifest | None:
         raise ModelError(f"{folder.place.name} has no tokenizer.json, without which no text becomes numbers.")
     taken = TensorSpec("input_ids", (None, None), "int64")
     file = DraftedFile("torch-state-dict", path, (taken,), (TensorSpec("logits", (None, None, None), "float32"),))
-    settings = folder.content("tokenizer_config.json")
-    given = text_input(file, config, settings if isinstance(settings, dict) else {}, said)
+    content = folder.content("tokenizer_config.json")
+    settings = content if isinstance(content, dict) else {}
+    given = text_input(file, config, settings, said)
     if isinstance(given, str):
         raise ModelError(f"{path.name}: {given}.")
+    assert given.tokenizer is not None  # it is text
+    chat = given.tokenizer.model_copy(update={"chat_template": _chat_template(folder, settings)})
+    given = given.model_copy(update={"tokenizer": chat})
     weights = AssetFile(location=path.name, sha256=digest(path), bytes=size_on_disk(path))
     name = str(config["architectures"][0])
     return Manifest(
@@ -63,6 +71,31 @@ def language_model(path: Path) -> Manifest | None:
             ),
         ),
     )
+
+
+def _chat_template(folder: ModelFolder, settings: Mapping[str, Any]) -> ChatTemplate | None:
+    """The template in a file of its own, as transformers writes it today, or in tokenizer_config.json; the one called
+    default where there are several."""
+    template = settings.get("chat_template")
+    if isinstance(template, list):
+        named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
+        template = named.get("default")
+    try:
+        own = folder.place / "chat_template.jinja"
+        text = read_text(own, 4 * MAX_LETTERS) if is_file(own) else template
+    except (OSError, ValueError) as error:
+        raise ModelError(f"The chat template of {folder.place.name} cannot be read: {error}.") from error
+    if not isinstance(text, str) or not text:
+        return None
+    if len(text) > MAX_LETTERS:
+        raise ModelError(f"The chat template of {folder.place.name} is longer than {MAX_LETTERS:,} characters.")
+    return ChatTemplate(template=text, tokens=_named_tokens(settings))
+
+
+def _named_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
+    found = {name: settings.get(name) for name in _NAMED}
+    texts = {name: token.get("content") if isinstance(token, dict) else token for name, token in found.items()}
+    return {name: text for name, text in texts.items() if isinstance(text, str) and len(text) <= _LONGEST_TOKEN}
 
 
 def _network(folder: ModelFolder, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from zoolens.inventory.catalog import gguf_draft
 from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.catalog.gguf_tokenizer import tokenizer_json
 from zoolens.inventory.catalog.lookup import find
+from zoolens.inventory.manifests.files import write_manifest
 from zoolens.inventory.runtimes.llamacpp.gguf_file import read_gguf
 from zoolens.inventory.runtimes.llamacpp.llama_library import llama_library
 from zoolens.testing import language_models
@@ -114,9 +115,19 @@ def test_a_tokenizer_that_is_not_known_is_refused(tmp_path, changed, words):
         tokenizer_json(read_gguf(language_models.gguf(tmp_path, **changed).path()))
 
 
-def test_the_chat_template_is_kept_as_text(tmp_path):
-    path = language_models.gguf(tmp_path, tokenizer__chat_template="{% for a in b %}{{ a }}{% endfor %}").path()
-    assert "chat template, which is not applied" in draft_manifest(path).description
+def test_the_chat_template_is_part_of_the_manifest(tmp_path):
+    template = "{% for a in messages %}{{ a.content }}\n{{ eos_token }}{% endfor %}\n"
+    path = language_models.gguf(tmp_path, tokenizer__chat_template=template).path()
+    drafted = draft_manifest(path)
+    assert "Conversations become texts by its chat template" in drafted.description
+    write_manifest(drafted, tmp_path / "tiny.yaml")
+    declared = find(str(tmp_path / "tiny.yaml")).manifest.inputs[0].tokenizer.chat_template
+    assert declared == drafted.inputs[0].tokenizer.chat_template
+    assert (declared.template, declared.tokens) == (template, {"bos_token": "<s>", "eos_token": "</s>"})
+    assert draft_manifest(language_models.gguf(tmp_path).path()).inputs[0].tokenizer.chat_template is None
+    long = language_models.gguf(tmp_path, tokenizer__chat_template="x" * 300_000).path()
+    with pytest.raises(ModelError, match="longer than 262,144 characters"):
+        draft_manifest(long)
 
 
 @pytest.mark.slow

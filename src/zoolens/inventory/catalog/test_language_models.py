@@ -68,6 +68,20 @@ def test_what_cannot_be_built_is_refused(folder, changed, says):
         drafted(folder, **changed)
 
 
+def test_the_chat_template_lies_in_a_file_of_its_own_or_among_the_settings(folder):
+    assert drafted(folder).inputs[0].tokenizer.chat_template is None
+    named = [{"name": "tools", "template": "T"}, {"name": "default", "template": "D"}]
+    settings = {"bos_token": {"content": "<s>"}, "eos_token": "</s>", "unk_token": None, "chat_template": named}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    declared = drafted(folder).inputs[0].tokenizer.chat_template
+    assert (declared.template, declared.tokens) == ("D", {"bos_token": "<s>", "eos_token": "</s>"})
+    (folder / "chat_template.jinja").write_text("{{ own }}\n")
+    assert drafted(folder).inputs[0].tokenizer.chat_template.template == "{{ own }}\n"
+    (folder / "chat_template.jinja").write_text("x" * 300_000)
+    with pytest.raises(ModelError, match="longer than 262,144 characters"):
+        drafted(folder)
+
+
 def test_a_folder_without_a_tokenizer_is_refused(folder):
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ModelError, match="without which no text becomes numbers"):

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from zoolens.inventory.manifests.chat_template import ChatTemplate
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
 
 ROLE = "tokenizer"  # of the file among those of an asset
@@ -90,6 +91,9 @@ class Tokenizer(Part):
         default=None,
         description="A sample is two texts, which fill the inputs together as the tokenizer joins pairs. Which of them "
         "is cut where both are too long: the longer one token by token, the first, or the second.",
+    )
+    chat_template: ChatTemplate | None = Field(
+        default=None, description="How a conversation becomes one text, of models that were trained on conversations."
     )
 
     @model_validator(mode="after")
