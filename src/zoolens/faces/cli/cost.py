@@ -75,6 +75,7 @@ def command(
 def _print(structure: Structure, total: Cost, counts: Sequence[Count], *, layers: bool, counters: bool) -> None:
     for line in _totals(structure, total):
         echo_prose(line)
+    _print_generation(structure.graph)
     if layers:
         click.echo()
         _print_layers(total)
@@ -160,6 +161,38 @@ def _uncounted(name: str, times: int, total: Cost) -> str:
     inside = ", nor are the parameters inside" if holds_graph(name) else ""
     beside = "" if name in total.uncounted else ", except for the MACs"
     return f"uncounted   {times} {operators} of kind {name} {are} not counted{inside}{beside}"
+
+
+# --- text that is written token by token
+
+
+def _print_generation(graph: Graph) -> None:
+    from zoolens.findings.graph.cost.generation import generation
+
+    found = generation(graph)
+    if found is None:
+        return
+    click.echo()
+    columns = (
+        Column("tokens", "number", keep=9),
+        Column("prompt, MACs", "number", keep=8),
+        Column("next token, MACs", "number", keep=7),
+        Column("cache", "number", keep=6),
+        Column("next token reads", "number", keep=5),
+    )
+    rows = [
+        (
+            f"{length:,}",
+            count(found.prefill_macs(length)),
+            count(found.decode_macs(length)),
+            figure(found.cache_bytes(length), "B"),
+            figure(found.read_bytes(length), "B"),
+        )
+        for length in found.lengths
+    ]
+    print_table(columns, rows)
+    weights = figure(found.weight_bytes, "B")
+    echo_prose(f"The cache holds keys and values in float16. A next token reads it and {weights} of weights.")
 
 
 # --- layers
@@ -271,6 +304,7 @@ def _silent(counts: Sequence[Count]) -> Iterator[str]:
 
 
 def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, layers: bool) -> dict[str, Any]:
+    from zoolens.findings.graph.cost.generation import generation
     from zoolens.findings.graph.cost.held_parameters import held_data
 
     data: dict[str, Any] = {
@@ -288,6 +322,9 @@ def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, laye
         "unknown": dict(total.unknown),
         "coverage": total.coverage.as_data(),
     }
+    generated = generation(structure.graph)
+    if generated is not None:
+        data["generation"] = generated.as_data()
     if layers:
         data["layers"] = [_layer_data(layer) for layer in total.layers if layer.flops or layer.parameters]
     if counts:

@@ -51,8 +51,8 @@ def _facts(file: GgufFile) -> dict[str, Any]:
         "architecture": file.architecture,
         "title": (file.text("general.name") or "")[:200],
         "context_length": file.context_length,
-        "stored_bytes": sum(tensor.nbytes for tensor in file.tensors),
         "tensor_types": {tensor.name: tensor.type.name for tensor in file.tensors},
+        "tensor_bytes": {tensor.name: tensor.nbytes for tensor in file.tensors},
     }
 
 
