@@ -36,7 +36,7 @@ class Generation:
         return tokens * (self.token_macs + tokens * self.attention_macs)
 
     def decode_macs(self, context: int) -> int:
-        """Of one further token that sees `context` tokens, itself included."""
+        """Multiply-accumulates of one further token that sees `context` tokens, itself included."""
         return self.token_macs + context * self.attention_macs
 
     def cache_bytes(self, context: int) -> int:
@@ -49,8 +49,9 @@ class Generation:
     @property
     def lengths(self) -> tuple[int, ...]:
         """Lengths worth a row of a table, up to the longest that the network was trained for."""
-        longest = self.context_length or _LENGTHS[3]
-        return (*(length for length in _LENGTHS if length < longest), longest)
+        if self.context_length is None:
+            return _LENGTHS[:3]
+        return (*(length for length in _LENGTHS if length < self.context_length), self.context_length)
 
     def as_data(self) -> dict[str, Any]:
         rows = [

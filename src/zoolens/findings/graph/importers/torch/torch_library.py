@@ -135,6 +135,8 @@ def _loaded(plan: BuildPlan, request: Request, facts: Mapping[str, Any], way: st
         for key, shape in shapes.items()
     }
     known = {**facts, "input_size": list(next(iter(shapes.values())))}
+    if "input_ids" in shapes:
+        known["context_length"] = getattr(module.config, "max_position_embeddings", None)
     trace = TensorTrace(module, request.subject, weights=request.weights)
     return _traced(trace, module, fed, positional=False, facts=known)
 
