@@ -6,7 +6,7 @@ import os
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -15,6 +15,12 @@ import pytest
 
 SCREENS = {"wide": (1280, 900), "narrow": (400, 800)}
 SCHEMES = ("light", "dark")
+USUAL = {"forced_colors": "none", "contrast": "no-preference"}
+# Who asks for more contrast, and who lets the system choose all colours (high contrast of Windows).
+CONTRASTS = {
+    "more contrast": {"color_scheme": "light", "forced_colors": "none", "contrast": "more"},
+    "colours of the system": {"color_scheme": "dark", "forced_colors": "active", "contrast": "more"},
+}
 QUICK_ZOOS = ("demo", "folder", "package")
 IMPACTS = ("moderate", "serious", "critical")  # of what axe finds; its "minor" ones are matters of taste
 PATIENCE = 20_000  # milliseconds
@@ -84,7 +90,7 @@ class Visitor:
         if unused := self._unused.get(self._kind):
             self.window, self.page = unused.pop()
             self.page.set_viewport_size(options["viewport"])
-            self.page.emulate_media(color_scheme=options.get("color_scheme"))
+            self.page.emulate_media(color_scheme=options.get("color_scheme"), **USUAL)
         else:
             self.window = browser.new_context(**options)
             self.page = self.window.new_page()
@@ -179,29 +185,33 @@ CONTRAST_OF_EACH_LOOK = """(() => {
 
 def look_at(browser, url, view, expect, *, thoroughly):
     """Open a view: nothing is wider than the window, and axe finds no more than matters of
-    taste. Narrow and dark, or `thoroughly` in every size and colour and at every element."""
+    taste. Narrow and dark, or `thoroughly` in every size, colour and contrast and at every element."""
     window = Visitor(browser, url, bypass_csp=True)  # axe is a script that the page does not know
     try:
         page = window.visit(view, expect)
         page.add_script_tag(path=axe_script())
-        for screen in SCREENS if thoroughly else ("narrow",):
-            for scheme in SCHEMES if thoroughly else ("dark",):
-                _look(page, view, screen, scheme, CONTRAST_OF_EVERYTHING if thoroughly else CONTRAST_OF_EACH_LOOK)
+        if thoroughly:
+            media = {scheme: {"color_scheme": scheme, **USUAL} for scheme in SCHEMES} | CONTRASTS
+            for screen, (way, asked) in product(SCREENS, media.items()):
+                _look(page, view, (screen, way, asked), CONTRAST_OF_EVERYTHING)
+        else:
+            _look(page, view, ("narrow", "dark", {"color_scheme": "dark"}), CONTRAST_OF_EACH_LOOK)
         window.check()
     finally:
         window.close()
 
 
-def _look(page, view, screen, scheme, contrast):
+def _look(page, view, way, contrast):
+    screen, name, media = way
     width, height = SCREENS[screen]
     page.set_viewport_size({"width": width, "height": height})
-    page.emulate_media(color_scheme=scheme)
+    page.emulate_media(**media)
     page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wider <= 0, f"{view} is {wider} pixels wider than a window of {width}"
-    keep_picture(page, f"{view}-{scheme}-{width}")
+    keep_picture(page, f"{view}-{name}-{width}")
     for rules in (EVERYTHING_BUT_CONTRAST, contrast):
-        assert_accessible(page, rules, f"{view}, {screen}, {scheme}")
+        assert_accessible(page, rules, f"{view}, {screen}, {name}")
 
 
 def axe_script():

@@ -104,10 +104,11 @@ export function Chart({ spec, title, onPick, signals = [], onSignal, source }: C
 
 function Heading({ spec }: { spec: Spec }) {
   const [title, subtitle] = headingOf(spec);
+  const unbroken = subtitle.replace(/(\d) (?=(%|[µmn]?s|[kMG]?B)(?![\w]))/g, "$1\u00a0"); // a figure and its unit stay on one line
   return (
     <figcaption>
       {title && <b>{title}</b>}
-      {subtitle && <span class="dim">{subtitle}</span>}
+      {subtitle && <span class="dim">{unbroken}</span>}
     </figcaption>
   );
 }

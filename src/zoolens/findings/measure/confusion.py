@@ -148,6 +148,7 @@ def pairs_table(confusion: Confusion) -> Table:
 # --- pictures
 
 _AROUND: Final = 260  # pixels beside the cells: names of classes, and cells that are wider than high
+_SLANTED: Final = {"left": 5, "top": 5, "right": 22, "bottom": 5}  # pixels: the last name reaches beyond its cell
 
 
 def confusion_chart(confusion: Confusion) -> Chart:
@@ -196,6 +197,7 @@ def _matrix_chart(confusion: Confusion) -> Chart:
     spec = {
         **fills_up_to(side + _AROUND),
         "title": heading(title, f"{_subtitle(confusion)}. Blue: correct. Orange: another class was predicted."),
+        "padding": _SLANTED,
         "width": side,
         "height": side,
         "data": values(cells),
