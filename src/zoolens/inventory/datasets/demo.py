@@ -1,5 +1,5 @@
-"""The data that comes with zoolens: the first 2,000 images of the Fashion-MNIST test set, and 200 drawn pictures with
-boxes (demo:shapes)."""
+"""The data that comes with zoolens: the first 2,000 images of the Fashion-MNIST test set, 200 drawn pictures with boxes
+(demo:shapes), and a few passages of text (demo:passages)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from zoolens.inventory.datasets.arrays import ArrayDataset
 from zoolens.inventory.datasets.coco import open_coco
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.idx import FASHION_MNIST, read_idx
+from zoolens.inventory.datasets.passages import open_passages
 from zoolens.inventory.zoos.demo import DATA_FOLDER, SHAPES_FOLDER
 
 NAME: Final = "fashion-mnist/test[:2000]"
 CLASSES: Final = FASHION_MNIST
 SHAPES: Final = "shapes"
+PASSAGES: Final = "passages"
+_PASSAGE_BYTES: Final = "500"
 
 
 def open_demo(location: str = "", **options: str) -> Dataset:
@@ -26,11 +29,13 @@ def open_demo(location: str = "", **options: str) -> Dataset:
         dataset = open_coco(str(SHAPES_FOLDER / "boxes.json"), images="images")
         dataset.name = SHAPES
         return dataset
+    if location == PASSAGES and not options:
+        return open_passages(str(DATA_FOLDER / "passages.txt"), size=_PASSAGE_BYTES)
     if location or options:
         given = ", ".join(filter(None, [location, *options]))
         raise DatasetError(
-            f"The demo datasets are demo and demo:{SHAPES}, without options, but got {given}.",
-            hint="Use the dataset kind idx for IDX files of your own, and coco for boxes.",
+            f"The demo datasets are demo, demo:{SHAPES} and demo:{PASSAGES}, without options, but got {given}.",
+            hint="Use the dataset kind idx for IDX files of your own, coco for boxes, and passages for text.",
         )
     return ArrayDataset(*_arrays(), name=NAME, classes=CLASSES)
 

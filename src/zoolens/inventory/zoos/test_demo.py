@@ -154,7 +154,7 @@ def test_the_subset_has_2000_images_of_ten_classes():
 
 
 def test_the_subset_takes_no_location():
-    with pytest.raises(DatasetError, match=r"are demo and demo:shapes, without options, but got /some"):
+    with pytest.raises(DatasetError, match=r"are demo, demo:shapes and demo:passages, without options, but got /some"):
         open_demo("/somewhere")
     with pytest.raises(DatasetError, match="shapes, split"):
         open_demo("shapes", split="train")
@@ -203,3 +203,8 @@ def test_the_larger_detector_finds_more(tmp_path, monkeypatch):
         )
         found = [{one.metric: one.value for one in store.observations(outcome.run.id)} for outcome in outcomes]
     assert found[0]["ap"] + 0.05 < found[1]["ap"]
+
+
+def test_the_passages_are_texts_to_go_on_with():
+    data = open_demo("passages")
+    assert (data.name, len(data)) == ("passages", 7)
