@@ -27,7 +27,15 @@ _LONGEST: Final = 4096  # tokens of a text; a longer context is what a model cou
 _SECONDS: Final = 120.0
 _MEMORY: Final = 4 << 30  # bytes; the largest headers have 16 MB
 _LETTERS: Final = 200  # of a name
+_PART_END, _RETURN = b"<|end|>", b"<|return|>"
+_MOST_ENDS: Final = 64
 _TEMPLATE: Final = "tokenizer.chat_template"
+# As llama.cpp takes them for the end of a text, whatever the metadata say: many files name one end of several.
+_ENDS: Final = (
+    b"<|endoftext|>", b"<|end_of_text|>", b"<|im_end|>", b"<|eot_id|>", b"<|eom_id|>", b"<|end|>", b"<end_of_turn>",
+    b"<EOT>", b"_<EOT>", b"[EOT]", b"[EOS]", b"[PAD]", b"<eos>", b"<end_of_utterance>", b"<turn|>", b"<|return|>",
+    b"<|call|>",
+)  # fmt: skip
 _NAMED: Final = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
 
 
@@ -45,6 +53,7 @@ class GgufFacts:
     element_type: str  # of most values of the weights
     template: str | None  # of conversations
     tokens: Mapping[str, str]  # special ones, by the names that templates know them by
+    ends: tuple[int, ...]  # tokens with which the model ends what it writes
 
 
 def draft_gguf(path: Path, *, beside: bool = True) -> Manifest:
@@ -53,7 +62,13 @@ def draft_gguf(path: Path, *, beside: bool = True) -> Manifest:
     facts, content = _read_apart(path)
     length = min(facts.context or _LONGEST, _LONGEST)
     chat = None if facts.template is None else ChatTemplate(template=facts.template, tokens=dict(facts.tokens))
-    tokenizer = Tokenizer(max_length=max(length, 1), vocabulary=facts.vocabulary, padding="none", chat_template=chat)
+    tokenizer = Tokenizer(
+        max_length=max(length, 1),
+        vocabulary=facts.vocabulary,
+        padding="none",
+        chat_template=chat,
+        end_ids=facts.ends or None,
+    )
     written = _written_beside(path, content) if beside else _cached(path, content)
     location = written.name if beside else f"file://{written}"
     return Manifest(
@@ -93,6 +108,7 @@ def _checked(said: Mapping[str, Any]) -> GgufFacts:
         element_type=str(said["element_type"]),
         template=None if said["template"] is None else str(said["template"]),
         tokens={str(name): str(token) for name, token in said["tokens"].items()},
+        ends=tuple(int(number) for number in said["ends"]),
     )
 
 
@@ -112,6 +128,7 @@ def read_header(job: Mapping[str, Any]) -> dict[str, Any]:
         element_type=_element_type(file),
         template=_template(file),
         tokens=_named_tokens(file),
+        ends=_ends(file),
     )
     return {"facts": asdict(facts), "tokenizer": content}
 
@@ -132,6 +149,16 @@ def _named_tokens(file: GgufFile) -> dict[str, str]:
         for name, place in places.items()
         if place is not None and 0 <= place < len(tokens)
     }
+
+
+def _ends(file: GgufFile) -> tuple[int, ...]:
+    """The tokens with which a text or an answer ends: those that the metadata say, and those that are called so."""
+    tokens = file.texts("tokenizer.ggml.tokens") or ()
+    stated = [file.number(f"tokenizer.ggml.{kind}_token_id") for kind in ("eos", "eot", "eom")]
+    known = {number for number in stated if number is not None and 0 <= number < len(tokens)}
+    # Where a model has a token to return with, this one ends a part of what it writes.
+    names = set(_ENDS) - ({_PART_END} if _RETURN in tokens else set())
+    return tuple(sorted(known | {place for place, token in enumerate(tokens) if token in names}))[:_MOST_ENDS]
 
 
 def _written_beside(path: Path, content: bytes) -> Path:

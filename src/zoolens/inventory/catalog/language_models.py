@@ -16,6 +16,7 @@ from zoolens.inventory.manifests.digests import digest, size_on_disk
 from zoolens.inventory.manifests.formats import legal_name
 from zoolens.inventory.manifests.schema import Architecture, Asset, AssetFile, Framework, Manifest, Output
 from zoolens.inventory.manifests.schema_texts import PREDICTING
+from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.runtimes.runtime import TensorSpec
 from zoolens.inventory.zoos.undescribed import DRAFT_VERSION
 
@@ -24,6 +25,8 @@ _NO_PART: Final = frozenset(
     {"architectures", "auto_map", "_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"}
 )
 _NAMED: Final = ("bos_token", "eos_token", "unk_token", "pad_token")
+_END: Final = "eos_token_id"
+_MOST_ENDS: Final = 64
 _LONGEST_TOKEN: Final = 200  # characters
 _QUANTISED: Final = "quantization_config"
 
@@ -52,8 +55,8 @@ def language_model(path: Path) -> Manifest | None:
     if isinstance(given, str):
         raise ModelError(f"{path.name}: {given}.")
     assert given.tokenizer is not None  # it is text
-    chat = given.tokenizer.model_copy(update={"chat_template": _chat_template(folder, settings)})
-    given = given.model_copy(update={"tokenizer": chat})
+    written = {"chat_template": _chat_template(folder, settings), "end_ids": _end_ids(folder, given.tokenizer)}
+    given = given.model_copy(update={"tokenizer": given.tokenizer.model_copy(update=written)})
     weights = AssetFile(location=path.name, sha256=digest(path), bytes=size_on_disk(path))
     name = str(config["architectures"][0])
     return Manifest(
@@ -90,6 +93,16 @@ def _chat_template(folder: ModelFolder, settings: Mapping[str, Any]) -> ChatTemp
     if len(text) > MAX_LETTERS:
         raise ModelError(f"The chat template of {folder.place.name} is longer than {MAX_LETTERS:,} characters.")
     return ChatTemplate(template=text, tokens=_named_tokens(settings))
+
+
+def _end_ids(folder: ModelFolder, tokenizer: Tokenizer) -> tuple[int, ...] | None:
+    """The tokens with which the model ends what it writes: of generation_config.json, or else of config.json."""
+    generation = folder.content("generation_config.json")
+    stated = generation.get(_END) if isinstance(generation, dict) else None
+    found = folder.config.get(_END) if stated is None else stated
+    numbers = found if isinstance(found, list) else [found]
+    known = [number for number in numbers if type(number) is int and 0 <= number < tokenizer.vocabulary]
+    return tuple(known[:_MOST_ENDS]) or None
 
 
 def _named_tokens(settings: Mapping[str, Any]) -> dict[str, str]:

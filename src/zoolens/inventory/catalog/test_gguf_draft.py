@@ -54,6 +54,11 @@ class LlamaTokenizer:
         count = self._library.llama_tokenize(vocabulary, content, len(content), found, len(found), True, True)
         return list(found[:count])
 
+    def ends(self, number):
+        """Whether llama.cpp takes this token for the end of a text."""
+        vocabulary = ctypes.c_void_p(self._library.llama_model_get_vocab(self._model))
+        return bool(self._library.llama_vocab_is_eog(vocabulary, number) & 1)
+
     def close(self):
         self._library.llama_model_free(self._model)
 
@@ -128,6 +133,33 @@ def test_the_chat_template_is_part_of_the_manifest(tmp_path):
     long = language_models.gguf(tmp_path, tokenizer__chat_template="x" * 300_000).path()
     with pytest.raises(ModelError, match="longer than 262,144 characters"):
         draft_manifest(long)
+
+
+ENDS = [
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<end_of_turn>",
+    "<|eot_id|>",
+    "<EOT>",
+    "<|end|>",
+    "[PAD]",
+    "<eos>",
+    "[EOS]",
+    "x",
+]
+
+
+@pytest.mark.parametrize("names", [ENDS, [*ENDS, "<|return|>", "<|call|>"]])
+def test_the_tokens_that_end_an_answer_are_those_of_llama_cpp(tmp_path, names):
+    pytest.importorskip("xllamacpp")
+    tokens = [*names, *language_models.tokens()[len(names) :]]
+    kinds = np.array([3] * len(names) + [1] * (len(tokens) - len(names) - 2) + [3, 3], np.int32)
+    changed = {"tokenizer__ggml__tokens": tokens, "tokenizer__ggml__token_type": kinds}
+    path = language_models.gguf(tmp_path, **changed, tokenizer__ggml__eot_token_id=np.uint32(9)).path()
+    llama = LlamaTokenizer(path)
+    wanted = [number for number in range(len(tokens)) if llama.ends(number)]
+    llama.close()
+    assert list(draft_manifest(path).inputs[0].tokenizer.end_ids) == wanted
 
 
 @pytest.mark.slow

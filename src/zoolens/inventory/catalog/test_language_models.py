@@ -82,6 +82,16 @@ def test_the_chat_template_lies_in_a_file_of_its_own_or_among_the_settings(folde
         drafted(folder)
 
 
+def test_the_tokens_that_end_an_answer(folder):
+    def ends(**changed):
+        return drafted(folder, **changed).inputs[0].tokenizer.end_ids
+
+    assert ends() is None
+    assert ends(eos_token_id=3) == (3,)
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [5, 99, "6", 7]}))
+    assert ends(eos_token_id=3) == (5, 7)
+
+
 def test_a_folder_without_a_tokenizer_is_refused(folder):
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ModelError, match="without which no text becomes numbers"):

@@ -139,12 +139,12 @@ def fingerprint_of_dump(manifest: Mapping[str, Any], asset: Mapping[str, Any], d
 
 
 def _as_before_words(declared: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A declared input without what tokenizers could not have before words, pairs and conversations were read, where it
-    has none."""
+    """A declared input without what tokenizers could not have before words and pairs were read and conversations
+    answered, where it has none."""
     tokenizer = declared.get("tokenizer")
     if tokenizer is None:
         return declared
-    later = ("words", "pair", "chat_template")
+    later = ("words", "pair", "chat_template", "end_ids")
     kept = {name: value for name, value in tokenizer.items() if name not in later or value is not None}
     tensors = {name: value for name, value in kept["tensors"].items() if (name, value) != ("shape_ids", None)}
     return {**declared, "tokenizer": {**kept, "tensors": tensors}}

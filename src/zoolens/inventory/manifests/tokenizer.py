@@ -95,6 +95,9 @@ class Tokenizer(Part):
     chat_template: ChatTemplate | None = Field(
         default=None, description="How a conversation becomes one text, of models that were trained on conversations."
     )
+    end_ids: tuple[int, ...] | None = Field(
+        default=None, max_length=64, description="Tokens with which a model ends what it writes."
+    )
 
     @model_validator(mode="after")
     def _padding_is_visible(self) -> Self:

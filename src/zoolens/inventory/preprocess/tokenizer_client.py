@@ -26,7 +26,7 @@ LIBRARY: Final = "tokenizers"
 MAX_FILE: Final = 1 << 26  # bytes of a tokenizer.json; the largest vocabularies take some 20 million
 MAX_TEXT: Final = 1 << 20  # bytes of a text in UTF-8
 _OPENING: Final = 60.0  # seconds
-_ENCODING: Final = 60.0
+ENCODING_SECONDS: Final = 60.0
 _MOST_BYTES: Final = 1 << 30  # of an answer
 _MODULE: Final = tokenizer_worker.__name__
 _KIND: Final = WorkerKind(
@@ -140,13 +140,13 @@ class OpenTokenizer:
     def encode(self, texts: Sequence[Value], *, places: bool = False) -> Tokens:
         """Tokens of all samples, which are of one form. DatasetError where one cannot be given to the model as the
         manifest declares. `places`: tell also where tokens come from."""
-        tensors = _packed(texts)
+        tensors = packed_texts(texts)
         asked = {"do": "encode", "form": form_of(texts[0]) if texts else TEXT, "places": places}
         doing = "splitting texts into tokens"
         with self._lock:
             worker = self._ready()
             try:
-                answer = worker.ask(asked, doing, tensors, timeout=_ENCODING)
+                answer = worker.ask(asked, doing, tensors, timeout=ENCODING_SECONDS)
                 with worker.sensible(doing):
                     received = worker.outputs.read(answer["tensors"], _MOST_BYTES)
                     sent = _received(received, len(texts))
@@ -162,7 +162,7 @@ class OpenTokenizer:
         with self._lock:
             worker = self._ready()
             try:
-                answer = worker.ask({"do": "choices"}, doing, _packed([sample]), timeout=_ENCODING)
+                answer = worker.ask({"do": "choices"}, doing, packed_texts([sample]), timeout=ENCODING_SECONDS)
                 with worker.sensible(doing):
                     received = worker.outputs.read(answer["tensors"], _MOST_BYTES)
                     rows, starts = _rows(received, len(sample.choices))
@@ -203,7 +203,9 @@ class OpenTokenizer:
         """The tokens of a text as the tokenizer writes them, those of a long text from its start on."""
         with self._lock:
             worker = self._ready()
-            answer = worker.ask({"do": "show"}, "splitting a text into tokens", _packed([text]), timeout=_ENCODING)
+            answer = worker.ask(
+                {"do": "show"}, "splitting a text into tokens", packed_texts([text]), timeout=ENCODING_SECONDS
+            )
             if not isinstance(answer, list):
                 raise worker.nonsense(ValueError("no tokens"))
             return [str(token)[: tokenizer_worker.SHOWN] for token in answer[: tokenizer_worker.SHOWN]]
@@ -219,7 +221,7 @@ class OpenTokenizer:
 
     def _too_slow(self) -> DatasetError:
         return DatasetError(
-            f"The tokenizer {self._path.name} takes longer than {_ENCODING:g} s for a text.",
+            f"The tokenizer {self._path.name} takes longer than {ENCODING_SECONDS:g} s for a text.",
             hint="Give it shorter texts; a rule of the tokenizer may never end.",
         )
 
@@ -345,7 +347,7 @@ def form_of(value: Value) -> str:
     return PAIR if isinstance(value, TextPair) else WORDS
 
 
-def _packed(samples: Sequence[Value]) -> dict[str, Any]:
+def packed_texts(samples: Sequence[Value]) -> dict[str, Any]:
     """Texts as tensors: their bytes one behind the other, where each ends, and how many texts each sample has."""
     texts = [(sample,) if isinstance(sample, str) else sample.parts for sample in samples]
     encoded = []

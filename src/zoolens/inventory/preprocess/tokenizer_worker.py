@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from zoolens.base.engine.service import Message, Service
 from zoolens.base.errors import ManifestError, first_line
+from zoolens.inventory.preprocess.token_bytes import token_bytes
 from zoolens.inventory.preprocess.word_tokenizer import SPECIAL, TEXT, WORDS, Encoding, WordEncoder
 
 MEMORY: Final = 4 << 30  # bytes
@@ -33,7 +34,15 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
         library = tokenizers.Tokenizer
     service = Service(settings, began_ns)
     worker = _Tokenizer(service, library)
-    answers = {"open": worker.open, "encode": worker.encode, "choices": worker.choices, "show": worker.show}
+    answers = {
+        "open": worker.open,
+        "encode": worker.encode,
+        "choices": worker.choices,
+        "show": worker.show,
+        "prompt": worker.prompt,
+        "decode": worker.decode,
+        "pieces": worker.pieces,
+    }
     service.serve(lambda request: answers[request["do"]](request) if request["do"] in answers else None, _doing)
 
 
@@ -76,10 +85,8 @@ class _Tokenizer:
         """The tokens of a context with each of its continuations. `starts`: where those of a continuation begin."""
         import numpy as np
 
-        if not isinstance(self._encoder, _LibraryEncoder):
-            raise ManifestError("A vocabulary of words does not tell where a continuation begins.")
         ((context, *continuations),) = self._samples(request)
-        rows, start = self._encoder.continued(context, continuations)
+        rows, start = self._library_encoder().continued(context, continuations)
         whole = {
             "ids": [id_ for row in rows for id_ in row],
             "counts": [len(row) for row in rows],
@@ -92,6 +99,27 @@ class _Tokenizer:
         assert self._encoder is not None
         ((text,),) = self._samples(request)
         return [token[:_LETTERS] for token in self._encoder.show(text)[:SHOWN]]
+
+    def prompt(self, request: Message) -> Any:
+        """All tokens of one text, however many; `special`: with those that are added to a text."""
+        import numpy as np
+
+        ((text,),) = self._samples(request)
+        ids = self._library_encoder().whole(text, special=request["special"])
+        return {"tensors": self._service.outputs.write({"ids": np.array(ids, np.int64)})}
+
+    def decode(self, request: Message) -> Any:
+        """The text of each row of ids, without special tokens."""
+        return [self._library_encoder().decoded(ids) for ids in request["rows"]]
+
+    def pieces(self, request: Message) -> Any:
+        """The bytes of each token."""
+        return [list(self._library_encoder().piece(number)) for number in request["ids"]]
+
+    def _library_encoder(self) -> _LibraryEncoder:
+        if not isinstance(self._encoder, _LibraryEncoder):
+            raise ManifestError("A vocabulary of words does not make texts of tokens.")
+        return self._encoder
 
     def _samples(self, request: Message) -> list[list[str]]:
         """The texts of each sample."""
@@ -128,6 +156,7 @@ class _LibraryEncoder:
         if pair:
             _check_pair_template(json.loads(content).get("post_processor"))
         self._tokenizer, self._special, self._truncation = tokenizer, request["special"], cut
+        self._content = json.loads(content)
         self._unknown = _unknown(tokenizer, content)
         self._takes_words = False  # until it was tried
         pad = own.get("pad_id")
@@ -175,6 +204,29 @@ class _LibraryEncoder:
     def _written(self, text: str, behind: int) -> list[int]:
         ids: list[int] = self._split(TEXT, [text]).ids
         return ids[: len(ids) - behind]
+
+    def whole(self, text: str, *, special: bool) -> list[int]:
+        """All tokens of a text, cut nowhere."""
+        declared = self._special
+        self._special = special
+        self._tokenizer.no_truncation()
+        try:
+            ids: list[int] = self._split(TEXT, [text]).ids
+        finally:
+            self._special = declared
+            if self._truncation is not None:
+                self._tokenizer.enable_truncation(**self._truncation)
+        return ids
+
+    def decoded(self, ids: Sequence[int]) -> str:
+        try:
+            text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
+        except BaseException as error:
+            raise ManifestError(f"The tokenizer cannot make a text of tokens: {first_line(error)}.") from error
+        return text
+
+    def piece(self, number: int) -> bytes:
+        return token_bytes(self._tokenizer, self._content, number)
 
     def show(self, text: str) -> list[str]:
         tokens: list[str] = self._encoded(TEXT, [text]).tokens
