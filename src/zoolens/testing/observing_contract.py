@@ -35,6 +35,12 @@ class ObservingContract(RuntimeCase):
         assert names[1] == names[2], "the same prediction has the same operators"
         self.same(session.predict(feeds), wanted)
 
+    def test_extend(self, runtime: Runtime, session: Session) -> None:
+        # What it answers where it can is tested beside each runtime: the models of this contract know no tokens.
+        if not runtime.can("extend"):
+            with pytest.raises(self.unable):
+                session.extend(np.zeros((1, 1), np.int32))
+
     @staticmethod
     def check_profile(profile: Profile, threads: int, slack: int = 20_000) -> None:
         """`slack`, in nanoseconds: frameworks round to microseconds and read their clock outside the call."""

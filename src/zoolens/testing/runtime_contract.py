@@ -23,7 +23,8 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import ModelError, UnsupportedAbility
-from zoolens.inventory.runtimes.runtime import ABILITIES, ModelFiles, Options, Runtime, Session
+from zoolens.inventory.runtimes.abilities import ABILITIES
+from zoolens.inventory.runtimes.runtime import ModelFiles, Options, Runtime, Session
 from zoolens.testing import models
 from zoolens.testing.observing_contract import ObservingContract
 

@@ -34,6 +34,7 @@ class Ncnn(Runtime):
         "profile": "this plug-in times whole predictions only",
         "kernels": "this plug-in times whole predictions only",
         "capture": "this plug-in reads outputs only",
+        "extend": "ncnn's models take whole inputs here",
     }
 
     def load_library(self) -> Any:

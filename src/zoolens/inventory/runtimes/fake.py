@@ -27,6 +27,7 @@ import numpy as np
 
 from zoolens.base.errors import ModelError
 from zoolens.base.safety.untrusted import parse_json
+from zoolens.inventory.runtimes.abilities import NO_SEQUENCES
 from zoolens.inventory.runtimes.model_files.model_reading import model_text
 from zoolens.inventory.runtimes.observing import Captured, CapturePoint, OperatorTime, Profile, check_points
 from zoolens.inventory.runtimes.runtime import (
@@ -66,6 +67,7 @@ class Fake(Runtime):
         "set_threads": "it computes in the calling thread",
         "compile_mode": "there is nothing to compile",
         "kernels": "numpy does not report what its functions call",
+        "extend": NO_SEQUENCES,
     }
 
     def load_library(self) -> Any:

@@ -70,6 +70,7 @@ class Remote(Runtime):
         "profile": "the protocol carries inputs and outputs only",
         "kernels": "the protocol carries inputs and outputs only",
         "capture": "the protocol carries inputs and outputs only",
+        "extend": "the protocol carries whole inputs, and no state between two of them",
     }
 
     def __init__(self, address: str = "") -> None:

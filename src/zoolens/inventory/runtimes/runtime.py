@@ -22,12 +22,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
 from zoolens.base.errors import MissingDependency, ModelError, UnsupportedAbility, ZoolensError, first_line
 from zoolens.base.plugins import installed_version
+from zoolens.inventory.runtimes.abilities import ABILITIES, DOING
 from zoolens.inventory.runtimes.devices import DeviceTimes, device_kind
 from zoolens.inventory.runtimes.model_files.model_reading import check_file
 from zoolens.inventory.runtimes.observing import Captured, CapturePoint, Profile
@@ -37,25 +38,6 @@ if TYPE_CHECKING:  # not in a worker: the schema needs pydantic
 
 Tensor = NDArray[Any]
 Tensors = dict[str, Tensor]
-
-ABILITIES: Final[Mapping[str, str]] = {
-    "dynamic_batch": "runs any batch size, whatever the file was exported with, as long as the model allows it",
-    "set_threads": "uses the requested number of threads",
-    "force_precision": "can be restricted to float32 arithmetic",
-    "report_precision": "reports in which precision the layers were computed",
-    "count_parameters": "counts the model's parameters",
-    "compile_mode": "has a compiled mode beside the eager one",
-    "run_here": "computes on this machine from the model's own files, so that size, cold start and energy are its own",
-    "profile": "reports the time of each operator of the model",
-    "kernels": "reports which library primitives or device kernels compute the operators",
-    "capture": "returns the values of tensors inside the model",
-}
-# What a runtime that lacks the ability cannot do, where the ability's name is no verb.
-_DOING: Final = {
-    "profile": "profile operators",
-    "kernels": "report which kernels it runs",
-    "capture": "capture tensors",
-}
 
 
 @dataclass(frozen=True)
@@ -184,6 +166,13 @@ class Session(ABC):
 
     def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
         """Run one batch and read some tensors on the way; those that are not asked for take no memory."""
+        raise NotImplementedError
+
+    def extend(self, tokens: Tensor, kept: int | None = None) -> Tensor:
+        """Continue the sequences of this session with new tokens (integers, rows × tokens; each row is a sequence), and
+        return the log-probabilities (float32, rows × vocabulary) of the token after them. `kept`: how many tokens of
+        the sequences so far stay before the new ones; None: all. 0 begins new sequences, of which there may be another
+        number. `predict` does not change them. After an error they are as before."""
         raise NotImplementedError
 
     def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
@@ -334,7 +323,7 @@ class Runtime(ABC):
 
     def require(self, ability: str) -> None:
         if not self.can(ability):
-            raise UnsupportedAbility(self.name, _DOING.get(ability, ability), self.cannot[ability])
+            raise UnsupportedAbility(self.name, DOING.get(ability, ability), self.cannot[ability])
 
     def asset_of(self, manifest: Manifest) -> Asset | None:
         """The files of a model that this runtime opens: the first of the manifest's that are in a format of its own."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from zoolens.base import plugins
 from zoolens.base.errors import ZoolensError
-from zoolens.inventory.runtimes.runtime import ABILITIES, Runtime
+from zoolens.inventory.runtimes.abilities import ABILITIES
+from zoolens.inventory.runtimes.runtime import Runtime
 
 
 @dataclass(frozen=True)

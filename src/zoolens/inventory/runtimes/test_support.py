@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from zoolens.base import plugins
+from zoolens.inventory.runtimes.abilities import ABILITIES
 from zoolens.inventory.runtimes.fake import Fake
-from zoolens.inventory.runtimes.runtime import ABILITIES, TensorSpec
+from zoolens.inventory.runtimes.runtime import TensorSpec
 from zoolens.inventory.runtimes.support import support_markdown, support_row, support_rows
 
 BUILT_IN = {"onnxruntime", "openvino", "litert", "opencv", "torch", "tensorflow", "jax", "mxnet", "fake"}

@@ -235,6 +235,16 @@ class IsolatedSession(Session):
                 raise ValueError("tensors that were not requested")
             return Captured({name: tensors[name] for name in names}, outputs)
 
+    def extend(self, tokens: Tensor, kept: int | None = None) -> Tensor:
+        with self._turn:
+            answer = self._ask("extend", "continuing a sequence", {"tokens": tokens}, kept=kept)
+            found = self._received(answer)
+        with self._worker.sensible():
+            (after,) = found.values()
+            if after.dtype != np.float32 or after.ndim != 2 or len(after) != len(tokens):
+                raise ValueError("distributions that were not requested")
+            return after
+
     def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
         answer = self._ask("device_times", "running the model", feeds, repeats=repeats)
         with self._worker.sensible():

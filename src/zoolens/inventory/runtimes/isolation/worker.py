@@ -139,6 +139,10 @@ class Worker:
         outputs = {f"o{name}": array for name, array in captured.outputs.items()}
         return {"tensors": self._outputs.write(tensors | outputs)}
 
+    def do_extend(self, request: Message) -> Message:
+        tokens = self._inputs.read(request["tensors"])["tokens"]
+        return {"tensors": self._outputs.write({"next": self._able("extend").extend(tokens, request["kept"])})}
+
     def do_device_times(self, request: Message) -> list[Message]:
         feeds = self._inputs.read(request["tensors"])
         return [asdict(times) for times in self._opened().device_times(feeds, request["repeats"])]

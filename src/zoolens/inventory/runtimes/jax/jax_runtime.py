@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError, ZoolensError, first_line
+from zoolens.inventory.runtimes.abilities import NO_SEQUENCES
 from zoolens.inventory.runtimes.devices import DeviceTimes, device_index, device_kind
 from zoolens.inventory.runtimes.jax.jax_capture import TappedProgram, capture_points
 from zoolens.inventory.runtimes.jax.jax_cuda import LARGE, Mover, graph_options
@@ -61,6 +62,7 @@ class Jax(Runtime):
         "dynamic_batch": "a program exported with a fixed batch size runs with that one only",
         "set_threads": "XLA's thread pool is made once per process and has no setting",
         "compile_mode": "a program is always compiled",
+        "extend": NO_SEQUENCES,
     }
     fragile = "damaged files can crash the compiler that reads them"
 

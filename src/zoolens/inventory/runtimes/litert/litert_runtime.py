@@ -13,6 +13,7 @@ import numpy as np
 
 from zoolens.base.errors import ModelError, first_line
 from zoolens.base.plugins import installed_version
+from zoolens.inventory.runtimes.abilities import NO_SEQUENCES
 from zoolens.inventory.runtimes.litert.litert_partitions import file_operators
 from zoolens.inventory.runtimes.litert.litert_profiler import (
     FileInput,
@@ -49,7 +50,10 @@ class LiteRt(Runtime):
     requirements = ("ai-edge-litert",)
     distributions = ("ai-edge-litert",)
     extra = "litert"
-    cannot: ClassVar[Mapping[str, str]] = {"compile_mode": "the interpreter prepares its kernels whenever it is made"}
+    cannot: ClassVar[Mapping[str, str]] = {
+        "compile_mode": "the interpreter prepares its kernels whenever it is made",
+        "extend": NO_SEQUENCES,
+    }
 
     def load_library(self) -> Any:
         from ai_edge_litert import interpreter

@@ -71,7 +71,8 @@ class ContextParameters(ctypes.Structure):
 
 
 class Batch(ctypes.Structure):
-    """llama_batch: without positions and sequences its tokens follow those that the context has seen."""
+    """llama_batch: without positions and sequences its tokens follow those that the context has seen. The
+    arrays must live as long as it does."""
 
     _fields_ = (
         ("count", c_int32),
@@ -108,8 +109,10 @@ _FUNCTIONS: Final[dict[str, tuple[Any, Sequence[Any]]]] = {
     "llama_free": (None, (c_void_p,)),
     "llama_get_memory": (c_void_p, (c_void_p,)),
     "llama_memory_clear": (None, (c_void_p, c_bool)),
+    "llama_memory_seq_rm": (c_bool, (c_void_p, c_int32, c_int32, c_int32)),
     "llama_decode": (c_int32, (c_void_p, Batch)),
     "llama_get_logits": (ctypes.POINTER(c_float), (c_void_p,)),
+    "llama_get_logits_ith": (ctypes.POINTER(c_float), (c_void_p, c_int32)),
 }
 
 
@@ -158,11 +161,15 @@ class LlamaLibrary:
         assert isinstance(parameters, ModelParameters)
         return parameters
 
-    def context_parameters(self, tokens: int, batch: int, threads: int, *, float32: bool) -> ContextParameters:
-        """For texts of so many tokens, computed so many at once. `float32`: nothing is kept or added up in float16."""
+    def context_parameters(
+        self, tokens: int, batch: int, threads: int, *, sequences: int = 1, float32: bool
+    ) -> ContextParameters:
+        """For so many sequences of so many tokens, computed so many at once. `float32`: nothing is kept or added up in
+        float16."""
         parameters = self._library.llama_context_default_params()
         assert isinstance(parameters, ContextParameters)
-        parameters.context = tokens
+        parameters.context = tokens * sequences
+        parameters.sequences = sequences
         parameters.batch = parameters.microbatch = batch
         parameters.threads = parameters.threads_batch = threads
         if float32:

@@ -24,6 +24,7 @@ from zoolens.inventory.runtimes.runtime import (
     TensorSpec,
     check_feeds,
 )
+from zoolens.inventory.runtimes.sequences import Sequences, log_probabilities
 
 INPUT: Final = "tokens"
 OUTPUT: Final = "logits"
@@ -75,7 +76,8 @@ class LlamaSession(Session):
         self._library, self._file = library, file
         self._model: c_void_p | None = model
         self._context: Any = None
-        self._tokens_of_context = 0
+        self._size_of_context = 0, 0  # tokens of a text, and how many texts
+        self._cached = 0  # tokens of the sequences whose keys and values are in the context
         self._float32 = options.precision == "float32"
         self._threads = options.threads or _cores()
         self._longest = int(library.llama_model_n_ctx_train(model))
@@ -88,6 +90,7 @@ class LlamaSession(Session):
         except ModelError:
             self.close()
             raise
+        self._sequences = Sequences(file.name, self._vocabulary, self._longest)
         self.inputs = (TensorSpec(INPUT, (None, None), "int32"),)
         self.outputs = (TensorSpec(OUTPUT, (None, None, self._vocabulary), "float32"),)
 
@@ -104,39 +107,86 @@ class LlamaSession(Session):
         """The logits of one text from an empty cache, into `answer`."""
         library = self._library
         self._use_context(len(ids))
+        self._cached = 0
         # With the values: what a text without numbers (NaN) left there would get into the next one.
         library.llama_memory_clear(library.llama_get_memory(self._context), True)
         for begin in range(0, len(ids), _BATCH):
             part = ids[begin : begin + _BATCH]
             wanted = (c_int8 * len(part))(*[1] * len(part))
-            status = library.llama_decode(self._context, Batch(len(part), part.ctypes.data, outputs=wanted))
-            if status:
-                reason = library.complaint() or f"its status is {status}"
-                raise ModelError(f"llamacpp failed while running the model: {reason}.")
+            self._decode(Batch(len(part), part.ctypes.data, outputs=wanted))
             logits = library.llama_get_logits(self._context)
             if not logits:
                 raise ModelError("llamacpp computed no logits for this model.")
             ctypes.memmove(answer[begin:].ctypes.data, logits, len(part) * self._vocabulary * 4)
 
-    def _use_context(self, tokens: int) -> None:
-        """A context that a text of so many tokens fits into.
+    def extend(self, tokens: Tensor, kept: int | None = None) -> Tensor:
+        whole, stays = self._sequences.continued(tokens, kept)
+        self._use_context(whole.shape[1], len(whole))
+        begin, self._cached = self._cut(min(stays, self._cached)), 0
+        rows, count = whole.shape
+        step = max(1, _BATCH // rows)
+        for first in range(begin, count, step):
+            self._continue(whole[:, first : first + step], first, last=first + step >= count)
+        self._cached, self._sequences.tokens = count, whole
+        places = [(row + 1) * (count - first) - 1 for row in range(rows)]
+        return log_probabilities(np.stack([self._logits_at(place) for place in places]))
+
+    def _cut(self, tokens: int) -> int:
+        """Leave so many tokens of each sequence in the context; none where its states cannot be cut."""
+        library = self._library
+        memory = library.llama_get_memory(self._context)
+        if tokens and library.llama_memory_seq_rm(memory, -1, tokens, -1):
+            return tokens
+        library.llama_memory_clear(memory, True)
+        return 0
+
+    def _continue(self, tokens: Tensor, first: int, *, last: bool) -> None:
+        """Put columns of the sequences into the context, of which the first is at the position `first`."""
+        rows, count = tokens.shape
+        ids = np.ascontiguousarray(tokens, np.int32)
+        positions = np.tile(np.arange(first, first + count, dtype=np.int32), rows)
+        counts, numbers = np.ones(rows * count, np.int32), np.repeat(np.arange(rows, dtype=np.int32), count)
+        addresses = numbers.ctypes.data + 4 * np.arange(rows * count, dtype=np.uint64)
+        wanted = np.zeros((rows, count), np.int8)
+        wanted[:, -1] = last
+        arrays = (ids, None, positions, counts, addresses, wanted)
+        pointers = [None if array is None else array.ctypes.data for array in arrays]
+        self._decode(Batch(ids.size, *pointers[:-1], outputs=wanted.ctypes.data_as(ctypes.POINTER(c_int8))))
+
+    def _logits_at(self, place: int) -> Tensor:
+        logits = self._library.llama_get_logits_ith(self._context, place)
+        if not logits:
+            raise ModelError("llamacpp computed no logits for this model.")
+        return np.ctypeslib.as_array(logits, (self._vocabulary,))
+
+    def _decode(self, batch: Batch) -> None:
+        status = self._library.llama_decode(self._context, batch)
+        if status:
+            reason = self._library.complaint() or f"its status is {status}"
+            raise ModelError(f"llamacpp failed while running the model: {reason}.")
+
+    def _use_context(self, tokens: int, sequences: int = 1) -> None:
+        """A context that so many texts of so many tokens fit into.
 
         Its size depends on the text alone, and not on those before it: models whose positions are scaled by the size
         of the context would otherwise answer differently after a long text.
         """
         wanted = min(max(_BATCH, 1 << (tokens - 1).bit_length()), self._longest)
-        if self._context is not None and self._tokens_of_context == wanted:
+        if self._context is not None and self._size_of_context == (wanted, sequences):
             return
         if self._model is None:
             raise ModelError("The session is closed.")
         self._free_context()
-        parameters = self._library.context_parameters(wanted, min(_BATCH, wanted), self._threads, float32=self._float32)
+        self._cached = 0
+        parameters = self._library.context_parameters(
+            wanted, min(_BATCH, wanted * sequences), self._threads, sequences=sequences, float32=self._float32
+        )
         self._library.complaint()
         context = self._library.llama_init_from_model(self._model, parameters)
         if not context:
             reason = self._library.complaint() or "there is not enough memory"
             raise ModelError(f"llamacpp cannot run {self._file.name} with a context of {wanted:,} tokens: {reason}.")
-        self._context, self._tokens_of_context = c_void_p(context), wanted
+        self._context, self._size_of_context = c_void_p(context), (wanted, sequences)
 
     def _check_kind(self, model: c_void_p) -> None:
         library = self._library

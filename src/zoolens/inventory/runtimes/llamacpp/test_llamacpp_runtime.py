@@ -148,3 +148,74 @@ def test_a_model_in_parts_is_refused(tmp_path):
     files = language_models.gguf(tmp_path, split__count=np.uint32(2))
     with pytest.raises(ModelError, match="was split"):
         LlamaCpp().open(ModelFiles("gguf", files.files))
+
+
+def after(text):
+    """Log-probabilities of the token after a text, by numpy."""
+    logits = language_models.reference(text)[-1]
+    return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+
+
+def test_a_sequence_is_continued_as_numpy_computes_it(exact):
+    text = ids(40)
+    first = exact.extend(text[:, :9], 0)
+    np.testing.assert_allclose(first[0], after(text[0, :9]), atol=2e-5)
+    for end in range(10, 40):
+        found = exact.extend(text[:, end - 1 : end])
+    np.testing.assert_allclose(found[0], after(text[0, :39]), atol=2e-5)
+    np.testing.assert_allclose(np.exp(found.astype(float)).sum(), 1, atol=1e-5)
+
+
+def test_a_sequence_is_cut_and_goes_on_otherwise(exact):
+    text, other = ids(40)[0], ids(40, seed=5)[0]
+    exact.extend(text[None], 0)
+    found = exact.extend(other[None, 20:30], 20)
+    np.testing.assert_allclose(found[0], after([*text[:20], *other[20:30]]), atol=2e-5)
+
+
+def test_a_sequence_outlives_other_texts_and_a_larger_context(exact):
+    text = ids(600, seed=8)
+    exact.extend(text[:, :400], 0)
+    exact.predict({"tokens": ids(33)})
+    np.testing.assert_allclose(exact.extend(text[:, 400:500])[0], after(text[0, :500]), atol=2e-5)
+    np.testing.assert_allclose(exact.extend(text[:, 500:])[0], after(text[0]), atol=2e-5)
+
+
+def test_several_sequences_are_continued_at_once(exact):
+    texts = ids(200, batch=5, seed=2)
+    exact.extend(texts[:, :150], 0)
+    found = exact.extend(texts[:, 150:])
+    for row, text in zip(found, texts, strict=True):
+        np.testing.assert_allclose(row, after(text), atol=2e-5)
+    np.testing.assert_allclose(exact.extend(texts[:1], 0)[0], after(texts[0]), atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "words"),
+    [
+        (np.array([[64]]), None, "id 64"),
+        (np.array([[-1]]), None, "id -1"),
+        (np.zeros((1, 600), int), None, "would have 604 tokens, and the context of tiny.gguf has 600"),
+        (np.zeros((1, 0), int), None, "one token at least"),
+        (np.zeros((2, 1), int), None, "1 sequences cannot be continued with 2 rows"),
+        (np.zeros((1, 1), int), 5, "5 tokens cannot stay of a sequence of 4"),
+        (np.zeros((65, 1), int), 0, "65 sequences"),
+        (np.zeros(1, int), None, "rows × tokens"),
+        (np.zeros((1, 1)), None, "whole numbers"),
+    ],
+)
+def test_tokens_that_cannot_follow_are_explained_and_change_nothing(exact, given, kept, words):
+    text = ids(5)
+    exact.extend(text[:, :4], 0)
+    with pytest.raises(ModelError, match=words):
+        exact.extend(given, kept)
+    np.testing.assert_allclose(exact.extend(text[:, 4:])[0], after(text[0]), atol=2e-5)
+
+
+def test_a_sequence_is_continued_in_the_sandbox(tmp_path):
+    text = ids(9)
+    with open_model(LlamaCpp(), language_models.gguf(tmp_path), Options(threads=1, precision="float32")) as isolated:
+        isolated.extend(text[:, :4], 0)
+        np.testing.assert_allclose(isolated.extend(text[:, 4:])[0], after(text[0]), atol=2e-5)
+        with pytest.raises(ModelError, match="id 99"):
+            isolated.extend(np.array([[99]]))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zoolens.base.errors import MissingDependency, ModelError, first_line
+from zoolens.inventory.runtimes.abilities import NO_SEQUENCES
 from zoolens.inventory.runtimes.mxnet.mxnet_symbol import check_symbol
 from zoolens.inventory.runtimes.observing import Captured, CapturePoint, check_points
 from zoolens.inventory.runtimes.runtime import (
@@ -40,6 +41,7 @@ class MxNet(Runtime):
         "compile_mode": "an executor is always optimised when it is bound",
         "profile": "MXNet's profiler reports kinds of operators, and not which node of the model each one is",
         "kernels": "MXNet's profiler does not report what its operators call",
+        "extend": NO_SEQUENCES,
     }
 
     def load_library(self) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError, UnsupportedAbility, ZoolensError, first_line
+from zoolens.inventory.runtimes.abilities import NO_SEQUENCES
 from zoolens.inventory.runtimes.devices import device_index
 from zoolens.inventory.runtimes.isolation.packed import BFLOAT16, STRING, TEXT_BYTES, packed, unpacked_texts, widened
 from zoolens.inventory.runtimes.model_files.model_reading import model_bytes
@@ -56,6 +57,7 @@ class OnnxRuntime(Runtime):
         "dynamic_batch": "a file exported with a fixed batch size runs with that one only",
         "compile_mode": "a session is always optimised when it is made",
         "kernels": "ONNX Runtime's profiler names operators, and not the routines of its own library that they call",
+        "extend": NO_SEQUENCES,
     }
 
     def load_library(self) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError, first_line
+from zoolens.inventory.runtimes.abilities import NO_SEQUENCES
 from zoolens.inventory.runtimes.model_files.model_reading import model_bytes, model_text
 from zoolens.inventory.runtimes.observing import Captured, CapturePoint, Profile, check_points
 from zoolens.inventory.runtimes.onnx import onnx_file
@@ -51,6 +52,7 @@ class OpenCv(Runtime):
     cannot: ClassVar[Mapping[str, str]] = {
         "compile_mode": "a network is prepared when it first sees an input",
         "kernels": "OpenCV times its layers, and not the routines that they call",
+        "extend": NO_SEQUENCES,
     }
     fragile = "some ONNX graphs end the process (SIGFPE) when the batch size changes"
 

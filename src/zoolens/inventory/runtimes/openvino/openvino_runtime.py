@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError, first_line
+from zoolens.inventory.runtimes.abilities import NO_SEQUENCES
 from zoolens.inventory.runtimes.devices import device_index
 from zoolens.inventory.runtimes.litert import tflite_file
 from zoolens.inventory.runtimes.model_files.model_reading import model_text
@@ -64,7 +65,10 @@ class OpenVino(Runtime):
     extra = "openvino"
     devices = ("cpu", "gpu")  # the GPU plug-in was never tried: none of our machines has an Intel GPU
     protocol = 2  # 2: with input tensors of our own, see `_Request`
-    cannot: ClassVar[Mapping[str, str]] = {"compile_mode": "a model is always compiled for the processor"}
+    cannot: ClassVar[Mapping[str, str]] = {
+        "compile_mode": "a model is always compiled for the processor",
+        "extend": NO_SEQUENCES,
+    }
 
     def load_library(self) -> Any:
         # Its converters send telemetry, and print a traceback where a sandbox does not let them. Without the module

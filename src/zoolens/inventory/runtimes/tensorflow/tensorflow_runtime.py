@@ -14,6 +14,7 @@ import numpy as np
 
 from zoolens.base.errors import MissingDependency, ModelError, ZoolensError, first_line
 from zoolens.base.plugins import installed_version
+from zoolens.inventory.runtimes.abilities import NO_SEQUENCES
 from zoolens.inventory.runtimes.model_files.constructor_arguments import plain_arguments
 from zoolens.inventory.runtimes.model_files.model_reading import model_bytes
 from zoolens.inventory.runtimes.observing import Captured, CapturePoint, Profile, check_points
@@ -66,6 +67,7 @@ class TensorFlow(Runtime):
         "compile_mode": "graphs are optimised when they are made; XLA would be another compiler",
         "kernels": "TensorFlow's profiler times operators on a CPU, and not the routines that they call; the log of "
         "its oneDNN can only be switched on before the process starts, for every call",
+        "extend": NO_SEQUENCES,
     }
 
     def version(self) -> str | None:

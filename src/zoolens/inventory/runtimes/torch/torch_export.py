@@ -8,13 +8,16 @@ loads shared libraries. So every key, name, operator, expression and entry has t
 from __future__ import annotations
 
 import ast
+import inspect
 import io
 import re
 from pathlib import Path
 from typing import Any, Final
 
+from zoolens.base.errors import ModelError
 from zoolens.base.safety.untrusted import UNPACKED_AT_LEAST, parse_json, read_entry
 from zoolens.inventory.runtimes.model_files.allowlists import allowed, refused
+from zoolens.inventory.runtimes.runtime import ModelFiles, TensorSpec
 from zoolens.inventory.runtimes.torch.torch_archive import opened, text_of
 
 _HINT: Final = "Export the network alone with torch.export.save, or convert it to ONNX where you trust it."
@@ -230,3 +233,26 @@ def _power_depth(node: ast.AST) -> int:
     power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow)
     power |= isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _POWERS
     return inner + power
+
+
+def exported_module(program: Any) -> Any:
+    """The program to run, without the guards that torch would execute as Python; a hook checks shapes without them."""
+    if "check_guards" in inspect.signature(program.module).parameters:
+        return program.module(check_guards=False)
+    return program.module()
+
+
+def declared_inputs(loaded: Any, model: ModelFiles) -> tuple[TensorSpec, ...]:
+    """A torch.export program knows its inputs; the other formats need the manifest."""
+    nodes = loaded.graph.nodes if model.format == "torch-export" else ()
+    values = [(node.name, node.meta.get("val")) for node in nodes if node.op == "placeholder"]
+    if not values or any(value is None for _, value in values):
+        raise ModelError(
+            f"A {model.format} file does not say what its inputs are.", hint="Declare them in the manifest."
+        )
+    return tuple(
+        TensorSpec(
+            name, tuple(e if isinstance(e, int) else None for e in value.shape), str(value.dtype).removeprefix("torch.")
+        )
+        for name, value in values
+    )

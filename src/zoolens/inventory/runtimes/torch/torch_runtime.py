@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
@@ -43,9 +42,10 @@ from zoolens.inventory.runtimes.torch.torch_cuda import (
     timed_call,
     uses_tf32,
 )
-from zoolens.inventory.runtimes.torch.torch_export import check_export
+from zoolens.inventory.runtimes.torch.torch_export import check_export, declared_inputs, exported_module
 from zoolens.inventory.runtimes.torch.torch_profile import recorded_profiles
 from zoolens.inventory.runtimes.torch.torch_script import check_torchscript
+from zoolens.inventory.runtimes.torch.torch_sequences import CachedSequences
 from zoolens.inventory.runtimes.torch.torch_weights import build_with_weights
 
 __all__ = ["Torch", "import_torchvision"]
@@ -92,12 +92,12 @@ class Torch(Runtime):
             program = torch.export.load(str(model.path()))
             if options.device != "cpu":
                 program = torch.export.passes.move_to_device_pass(program, options.device)
-            return _module(program)
+            return exported_module(program)
         return build_with_weights(model).eval().to(options.device)
 
     def compile(self, loaded: Any, model: ModelFiles, options: Options) -> Session:
         torch = self.load_library()
-        inputs = model.inputs or _declared_inputs(loaded, model)
+        inputs = model.inputs or declared_inputs(loaded, model)
         if options.mode == "compiled":
             session = TorchSession(torch, loaded, torch.compile(loaded), inputs, model.outputs, options)
             session.warm_up()
@@ -160,6 +160,8 @@ class TorchSession(Session):
     def _explained(self) -> Iterator[None]:
         try:
             yield
+        except ZoolensError:
+            raise
         except Exception as error:
             raise ModelError(f"torch failed while running the model: {_reason(error)}") from error
 
@@ -325,6 +327,17 @@ class TorchSession(Session):
         except Exception as error:
             raise ModelError(f"torch failed while it observed the model: {_reason(error)}") from error
 
+    def extend(self, tokens: Tensor, kept: int | None = None) -> Tensor:
+        if self._call is not self._module:
+            reason = "only the eager mode keeps keys and values"
+            raise UnsupportedAbility("torch", f"continue a sequence in mode {self._options.mode}", reason)
+        with self._explained(), self._running():
+            return self._sequences.extend(tokens, kept)
+
+    @cached_property
+    def _sequences(self) -> CachedSequences:
+        return CachedSequences(self._torch, self._module, self._device)
+
     def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
         if self._transfers is None:
             raise NotImplementedError
@@ -372,24 +385,3 @@ def _reason(error: BaseException) -> str:
 
 def _dtype(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def _module(program: Any) -> Any:
-    """The program to run, without the guards that torch would execute as Python; a hook checks shapes without them."""
-    if "check_guards" in inspect.signature(program.module).parameters:
-        return program.module(check_guards=False)
-    return program.module()
-
-
-def _declared_inputs(loaded: Any, model: ModelFiles) -> tuple[TensorSpec, ...]:
-    """A torch.export program knows its inputs; the other formats need the manifest."""
-    nodes = loaded.graph.nodes if model.format == "torch-export" else ()
-    values = [(node.name, node.meta.get("val")) for node in nodes if node.op == "placeholder"]
-    if not values or any(value is None for _, value in values):
-        raise ModelError(
-            f"A {model.format} file does not say what its inputs are.", hint="Declare them in the manifest."
-        )
-    return tuple(
-        TensorSpec(name, tuple(e if isinstance(e, int) else None for e in value.shape), _dtype(value))
-        for name, value in values
-    )

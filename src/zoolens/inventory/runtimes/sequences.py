@@ -1,0 +1,73 @@
+"""Sequences of tokens that a session continues: what is checked before, and the distribution that comes after.
+
+A session knows the tokens of its sequences, so that what its framework forgot is computed again: the cache after
+another text went through the same context, or one that cannot be cut. Numpy and the standard library only: workers
+import it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.errors import ModelError
+
+MOST_ROWS: Final = 64
+_MAX_ANSWER_BYTES: Final = 1 << 30
+
+Array = NDArray[np.float32]
+Ids = NDArray[np.int32]
+
+
+class Sequences:
+    """The tokens so far (rows × tokens), of rows that are all as long. `longest`: None where the model has no limit."""
+
+    def __init__(self, name: str, vocabulary: int, longest: int | None) -> None:
+        self._name, self.vocabulary, self._longest = name, vocabulary, longest
+        self.tokens: Ids = np.empty((1, 0), np.int32)
+
+    def __len__(self) -> int:
+        return int(self.tokens.shape[1])
+
+    def continued(self, tokens: NDArray[np.integer], kept: int | None) -> tuple[Ids, int]:
+        """The whole sequences with the new tokens, and how many of the earlier ones stay. Nothing is changed yet."""
+        if tokens.ndim != 2 or tokens.dtype.kind not in "iu":
+            raise ModelError(f"Tokens are whole numbers, rows × tokens, not {tokens.dtype} of {tokens.ndim} axes.")
+        rows, count = tokens.shape
+        stays = len(self) if kept is None else kept
+        if not 0 <= stays <= len(self):
+            raise ModelError(f"{stays:,} tokens cannot stay of a sequence of {len(self):,}.")
+        if stays and rows != len(self.tokens):
+            raise ModelError(f"{len(self.tokens)} sequences cannot be continued with {rows} rows of tokens.")
+        self._check_size(rows, count, stays + count)
+        wrong = tokens[(tokens < 0) | (tokens >= self.vocabulary)]
+        if wrong.size:
+            raise ModelError(
+                f"The tokens hold the id {int(wrong[0])}, and the vocabulary of {self._name} ends at "
+                f"{self.vocabulary - 1:,}.",
+                hint="Is the tokenizer that of the model?",
+            )
+        new = tokens.astype(np.int32)
+        return (np.concatenate([self.tokens[:, :stays], new], axis=1) if stays else new), stays
+
+    def _check_size(self, rows: int, count: int, whole: int) -> None:
+        if not rows or not count:
+            raise ModelError("A sequence is continued with one token at least.")
+        if self._longest is not None and whole > self._longest:
+            raise ModelError(
+                f"The sequence would have {whole:,} tokens, and the context of {self._name} has {self._longest:,}."
+            )
+        if rows > MOST_ROWS or rows * self.vocabulary * 4 > _MAX_ANSWER_BYTES:
+            raise ModelError(f"{rows:,} sequences at once are too many; {MOST_ROWS} are continued at most.")
+
+
+def log_probabilities(scores: Array) -> Array:
+    """The logarithms of the probabilities of scores (rows × tokens), whose exponentials sum up to 1."""
+    largest = scores.max(axis=1, keepdims=True)
+    if not np.isfinite(largest).all():
+        raise ModelError("The model answered NaN or infinity for a token.")
+    shifted = scores - largest
+    sums = np.exp(shifted).sum(axis=1, keepdims=True, dtype=np.float64)
+    return np.asarray(shifted - np.log(sums), np.float32)
