@@ -59,7 +59,9 @@ function Reply({ letter, answer }: { letter: string; answer: PredictedAnswer }) 
       {letter && <b>{letter} </b>}
       {mark && <span role="img" aria-label={mark}>{mark === "right" ? "✓ " : "✗ "}</span>}
       <bdi>{best?.name ?? answer.words}</bdi>
-      {(best?.words || answer.judged_words) && <span class="dim"> {best?.words || answer.judged_words}</span>}
+      {/* the space is outside: where both do not fit on one line, the score goes to the next, and not the name with it */}
+      {(best?.words || answer.judged_words) && " "}
+      {(best?.words || answer.judged_words) && <span class="dim">{best?.words || answer.judged_words}</span>}
     </p>
   );
 }
