@@ -26,6 +26,8 @@ from zoolens.inventory.runtimes.runtime import (
 )
 from zoolens.inventory.runtimes.timing.process_wide import lent_threads
 from zoolens.inventory.runtimes.torch.profiler_marks import Marks, marked_modules, marked_program
+from zoolens.inventory.runtimes.torch.torch_bfloat16 import MODE as BFLOAT16
+from zoolens.inventory.runtimes.torch.torch_bfloat16 import cast, network_in_bfloat16
 from zoolens.inventory.runtimes.torch.torch_capture import (
     Observer,
     ScriptObserver,
@@ -60,8 +62,8 @@ class Torch(Runtime):
     extra = "torch"
     devices = ("cpu", "cuda")
     modes = ("eager", "compiled")
-    accelerated_modes = ("cuda-graphs", "autocast-bfloat16")
-    coarser_modes = ("autocast-bfloat16",)
+    accelerated_modes = ("cuda-graphs", "autocast-bfloat16", BFLOAT16)
+    coarser_modes = ("autocast-bfloat16", BFLOAT16)
     compilers = ("compiled",)
     compiler_cache = "TORCHINDUCTOR_CACHE_DIR"
 
@@ -75,6 +77,13 @@ class Torch(Runtime):
         if options.mode == "compiled" and model.format == "torchscript":
             reason = "torch.compile takes exported programs and bare weights, not TorchScript."
             raise UnsupportedAbility(self.name, "compile a torchscript model", reason)
+        if options.mode == BFLOAT16 and model.format != "torch-state-dict":
+            reason = (
+                "its program names the type of each number; mode autocast-bfloat16 computes its products in bfloat16."
+            )
+            raise UnsupportedAbility(self.name, f"keep the numbers of a {model.format} model in bfloat16", reason)
+        if options.mode == BFLOAT16 and options.precision == "float32":
+            raise UnsupportedAbility(self.name, "compute in float32", "mode bfloat16 computes in bfloat16.")
 
     def reason(self, error: BaseException) -> str:
         return _reason(error)
@@ -93,7 +102,8 @@ class Torch(Runtime):
             if options.device != "cpu":
                 program = torch.export.passes.move_to_device_pass(program, options.device)
             return exported_module(program)
-        return build_with_weights(model).eval().to(options.device)
+        module = build_with_weights(model).eval()
+        return (network_in_bfloat16(torch, module) if options.mode == BFLOAT16 else module).to(options.device)
 
     def compile(self, loaded: Any, model: ModelFiles, options: Options) -> Session:
         torch = self.load_library()
@@ -173,13 +183,16 @@ class TorchSession(Session):
     def _named_answers(self, answer: Any) -> dict[str, Any]:
         """NumPy has no bfloat16, which is what products in it answer with."""
         answers = _named(self._torch, answer)
-        return {name: answer.float() for name, answer in answers.items()} if self._narrow else answers
+        narrow = self._torch.bfloat16
+        return {name: answer.float() if answer.dtype == narrow else answer for name, answer in answers.items()}
 
     def _tensors(self, arrays: Sequence[Tensor], call: Any = None) -> list[Any]:
         if self._transfers is not None:
-            return self._transfers.moved(arrays, call.own_inputs(arrays) if isinstance(call, GraphedCall) else ())
-        # Copies, since a module may write into what it is given (in-place ReLU) and the caller's arrays are not ours.
-        return [self._torch.from_numpy(array.copy()) for array in arrays]
+            moved = self._transfers.moved(arrays, call.own_inputs(arrays) if isinstance(call, GraphedCall) else ())
+        else:
+            # Copies: a module may write into what it is given (in-place ReLU), and the caller's arrays are not ours.
+            moved = [self._torch.from_numpy(array.copy()) for array in arrays]
+        return [cast(self._torch, given) for given in moved] if self._options.mode == BFLOAT16 else moved
 
     @contextmanager
     def _running(self) -> Iterator[None]:

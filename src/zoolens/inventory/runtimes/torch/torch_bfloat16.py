@@ -1,0 +1,27 @@
+"""Networks of bare weights whose numbers are kept and computed in bfloat16."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+MODE: Final = "bfloat16"
+
+
+def network_in_bfloat16(torch: Any, module: Any) -> Any:
+    """The network with its weights in bfloat16. What a state_dict leaves out stays as it is: networks of transformers
+    compute rotary positions from a table in float32 that they make themselves, and from_pretrained leaves it too."""
+    kept = set(module.state_dict())
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            parameter.data = cast(torch, parameter.data)
+            kept.discard(name)
+        for name, buffer in list(module.named_buffers()):
+            if name in kept and buffer.is_floating_point():
+                place, _, own = name.rpartition(".")
+                setattr(module.get_submodule(place), own, cast(torch, buffer))
+    return module
+
+
+def cast(torch: Any, values: Any) -> Any:
+    """Whole numbers, such as those of tokens, stay what they are."""
+    return values.to(torch.bfloat16) if values.is_floating_point() else values
