@@ -95,6 +95,7 @@ class GgufFile:
     metadata: Mapping[str, Any]
     tensors: tuple[GgufTensor, ...]
     nbytes: int
+    metadata_end: int = 0  # where the list of tensors begins, from the beginning of the file
 
     @property
     def architecture(self) -> str:
@@ -187,6 +188,7 @@ class _Reader:
             raise ModelError(f"{self._name} is a GGUF file of {what}; versions 2 and 3 in little-endian are read.")
         tensors, entries = self._count("tensors", _MAX_TENSORS), self._count("metadata entries", _MAX_ENTRIES)
         metadata = self._metadata(entries)
+        metadata_end = self._place
         stated = [self._tensor() for _ in range(tensors)]
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 0 < alignment <= _MAX_ALIGNMENT or alignment & (alignment - 1):
@@ -197,7 +199,8 @@ class _Reader:
             raise ModelError(
                 f"{self._name} is one part of a model that was split.", hint="Join the parts with llama-gguf-split."
             )
-        return GgufFile(self._name, version, metadata, self._placed(stated, start, alignment), self._size)
+        placed = self._placed(stated, start, alignment)
+        return GgufFile(self._name, version, metadata, placed, self._size, metadata_end)
 
     def _metadata(self, entries: int) -> dict[str, Any]:
         metadata: dict[str, Any] = {}

@@ -1,8 +1,6 @@
 """The network of a llama and its relatives, between the tensors of a GGUF file.
 
-Rotary positions turn pairs of numbers. In transformers a pair is a number of the first half of a head and one of the
-second; in GGUF files of llamas the two are neighbours, so that the converter reorders the rows of queries and keys.
-Here they are put back into halves, and both files become one graph.
+Rows of queries and keys are put into the order that they have in transformers, so that both files become one graph.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.ir.model import Array, Parameter, Shape
 from zoolens.inventory.runtimes.llamacpp.gguf_file import GgufFile, GgufTensor
 from zoolens.inventory.runtimes.llamacpp.gguf_values import tensor_values
+from zoolens.inventory.runtimes.llamacpp.llama_tensors import NEIGHBOURS, in_halves
 
 _FREQUENCIES: Final = "rope_freqs.weight"  # what each pair's rate is divided by, as Llama 3.1 has it
 
@@ -28,21 +27,14 @@ _FREQUENCIES: Final = "rope_freqs.weight"  # what each pair's rate is divided by
 class Family:
     """How networks of an architecture differ."""
 
-    neighbours: bool  # rotary pairs are neighbours in the file
     head_norms: bool = False  # queries and keys are normed within each head
 
 
 FAMILIES: Final[Mapping[str, Family]] = {
-    "llama": Family(neighbours=True),  # also Mistral, SmolLM, TinyLlama and others that converters file under it
-    "qwen2": Family(neighbours=False),
-    "qwen3": Family(neighbours=False, head_norms=True),
+    "llama": Family(),  # also Mistral, SmolLM, TinyLlama and others that converters file under it
+    "qwen2": Family(),
+    "qwen3": Family(head_norms=True),
 }
-
-
-def in_halves(values: Array, heads: int) -> Array:
-    """Rows of queries or keys with the pairs of each head in two halves, from pairs that are neighbours."""
-    rows = values.shape[0] // heads
-    return values.reshape(heads, rows // 2, 2, *values.shape[1:]).swapaxes(1, 2).reshape(values.shape)
 
 
 class LlamaNetwork:
@@ -111,7 +103,9 @@ class LlamaNetwork:
     def _heads(self, name: str, states: str, heads: int, *, turned: bool) -> str:
         """Queries, keys or values as (1, heads, tokens, width)."""
         width = self._settings.head_width
-        arrange = (lambda values: in_halves(values, heads)) if turned and self._family.neighbours else None
+        arrange = (
+            (lambda values: in_halves(values, heads)) if turned and self._file.architecture in NEIGHBOURS else None
+        )
         made = self._dense(name, states, heads * width, arrange=arrange)
         made = self.builder.add("reshape", (made,), (1, self._length, heads, width), source=f"{name}_heads")
         if turned and self._family.head_norms:
