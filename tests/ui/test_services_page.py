@@ -70,7 +70,7 @@ def test_sessions_are_listed_with_their_state(watcher):
     assert "Answers now" in running
     assert "demo:lenet-int8" in running
     assert "1,000" in running
-    assert "99.00% within 20 ms" in running
+    assert "99.00 % within 20 ms" in running
 
 
 def test_a_session_tells_who_answered_and_why_it_switched(watcher):

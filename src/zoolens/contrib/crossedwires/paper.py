@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.base.present.figures import percent
 from zoolens.contrib.crossedwires.trials import ARCHITECTURES, FRAMEWORKS, TEST_SAMPLES
 from zoolens.training.crosstrain.study.analysis.analysis_tables import (
     accuracy_table,
@@ -122,7 +123,7 @@ def agrees(paper: str, ours: float) -> bool:
 def _headline(known: Mapping[str, Study]) -> Iterator[PaperFigure]:
     if len(known) == len(ARCHITECTURES):
         share = apart(list(known.values()))
-        ours = f"{share.count} of {share.total}, {share.share:.1%}"
+        ours = f"{share.count} of {share.total}, {percent(share.share, 1)}"
         verdict: Verdict = "matches" if agrees("52.3", 100 * share.share) else "differs"
         yield PaperFigure("pairs at least 5 % apart", "52.3%", ours, verdict)
     if "vgg16" in known:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zoolens.base.errors import AssetError, ZoolensError
-from zoolens.base.present.figures import count, figure
+from zoolens.base.present.figures import count, figure, percent
 from zoolens.base.present.terminal import echo_json, echo_prose
 from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.options import json_option, trust_option
@@ -183,7 +183,7 @@ def describe_step(step: Step) -> str:
                 f"right, {step.method} as {step.library} does it"
             )
         case CenterCrop(size=None):
-            return f"crop the central {step.fraction:.1%} of each side"
+            return f"crop the central {percent(step.fraction, 1)} of each side"
         case CenterCrop():
             assert step.size is not None
             return "crop the central {}×{}".format(*step.size)

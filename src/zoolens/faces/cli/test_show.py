@@ -51,7 +51,7 @@ def test_says_it_in_words(path):
         "  the input: ?×3×224×224 float32, RGB image, NCHW",
         "    1. resize shorter side to 256, bilinear as torchvision does it, with antialiasing",
         "    2. crop the central 224×224",
-        "    3. crop the central 87.5% of each side",
+        "    3. crop the central 87.5 % of each side",
         "    4. fit the whole image onto 224×224, in the middle, filled with 114, bilinear as pil does it",
         "    5. normalise: (pixel × 0.00392157 − [0.5, 0.4, 0.3]) ÷ 0.2",
         "  the first output: classification, logits, then drop leading, 2 class names",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from zoolens.base.present.figures import percent
 from zoolens.findings.audit.architectures import ArchitectureEntry
 from zoolens.findings.audit.claim_spreads import Spread, ZooClaim
 from zoolens.findings.audit.claims import ClaimRow
@@ -77,7 +78,7 @@ def _gap(base: ZooNetwork, other: ZooNetwork) -> str:
     counted = base.understood and other.understood
     if not counted or not ours or theirs is None or ours == theirs:
         return ""
-    return f" ({abs(theirs / ours - 1):.1%} {'more expensive' if theirs > ours else 'cheaper'})".replace("%", " %")
+    return f" ({percent(abs(theirs / ours - 1), 1)} {'more expensive' if theirs > ours else 'cheaper'})"
 
 
 def _zoos(networks: Sequence[ZooNetwork]) -> str:

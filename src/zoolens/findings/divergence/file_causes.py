@@ -11,6 +11,7 @@ import numpy as np
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.phrases import first_few
+from zoolens.base.present.figures import percent
 from zoolens.base.verdicts import Outcome
 from zoolens.findings.divergence.alignment import EQUAL, Aligned, aligned_by_name, as_file
 from zoolens.findings.divergence.compression import rounded_weights
@@ -308,7 +309,9 @@ def _quantised(exchange: Exchange, every: list[FileDifference], proof: Proof) ->
         if answer is not None and difference.a is not None:
             costs.append((proof.before - relative_difference(answer[0], real), difference.a))
     costs.sort(key=lambda cost: -cost[0])
-    shown = ", ".join(f"{label_of(graphs.a, name)} {gained / proof.before:.0%}" for gained, name in costs[:_COSTLY])
+    shown = ", ".join(
+        f"{label_of(graphs.a, name)} {percent(gained / proof.before, 0)}" for gained, name in costs[:_COSTLY]
+    )
     grids = sum(difference.kind == "quantisation" for difference in every)
     words = f"One file is quantised: {grids} values lie on grids, and {len(every)} places differ in all"
     if shown:

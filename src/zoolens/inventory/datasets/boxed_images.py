@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import DatasetError
+from zoolens.base.present.figures import percent
 from zoolens.inventory.datasets.dataset import Sample
 from zoolens.inventory.datasets.imagefolder import ImageFolder
 from zoolens.inventory.datasets.labelled_files import Entry
@@ -178,8 +179,8 @@ def refuse_other_formats(boxes: Floats, sizes: NDArray[np.int64], name: str) -> 
     as_corners = ((boxes[:, 2:] > boxes[:, :2]) & (boxes[:, 2:] <= sizes + 1)).all()
     if as_corners and beyond > _MANY_OUTSIDE:
         raise DatasetError(
-            f"{beyond:.0%} of the boxes of {name} reach beyond their pictures, and all of them fit where they are "
-            "taken for corners (left, top, right, bottom).",
+            f"{percent(beyond, 0)} of the boxes of {name} reach beyond their pictures, and all of them fit where they "
+            "are taken for corners (left, top, right, bottom).",
             hint="Write them as left, top, width and height.",
         )
 

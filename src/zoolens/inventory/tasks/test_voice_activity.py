@@ -75,7 +75,7 @@ def test_two_models_with_frames_of_different_lengths_are_compared_by_moments():
     coarse = Frames(np.array([0.8, 0.8], np.float32), 0.1, 0.2, 0.4, 0.5)
     a, b = (answers([frames], [truth([])]) for frames in (fine, coarse))
     assert TASK.agreement(a, b).tolist() == TASK.agreement(b, a).tolist() == [0.5]
-    assert TASK.show(a, 0) == "speech in 50% of frames: 0.00 to 0.20 s"
+    assert TASK.show(a, 0) == "speech in 50 % of frames: 0.00 to 0.20 s"
 
 
 def setup(output, **sound):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ManifestError, ModelError
+from zoolens.base.present.figures import percent
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.manifests.schema_masks import Threshold
 from zoolens.inventory.preprocess.sound_inputs import SoundPlace
@@ -168,7 +169,7 @@ class VoiceActivity(Task):
         turns = list(_turns(frames))
         if not turns:
             return f"no speech in {len(frames.probability):,} frames"
-        return f"speech in {frames.active.mean():.0%} of frames: {_in_words(turns)}"
+        return f"speech in {percent(frames.active.mean(), 0)} of frames: {_in_words(turns)}"
 
     def show_truth(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
         intervals = answers.truths["intervals"][place].reshape(-1, 2)

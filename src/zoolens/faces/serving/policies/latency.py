@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from zoolens.base.present.figures import percent
 from zoolens.faces.serving.amounts import Seconds, Share
 from zoolens.faces.serving.contracts.ladder import Ladder
 from zoolens.faces.serving.policies.batch_times import BatchTimes
@@ -176,7 +177,7 @@ class Latency(Policy):
         better = self._back(level, usable, situation)
         if better is not None:
             return better, (
-                f"{self._name(better.rung)} would be {self._load(better.rung, situation):.0%} busy at "
+                f"{self._name(better.rung)} would be {percent(self._load(better.rung, situation), 0)} busy at "
                 f"{self._recent_rate():.4g} requests/s and keeps {self._promise}."
             )
         for rung in usable:
@@ -265,7 +266,7 @@ class Latency(Policy):
         # Finite: where no time is left, no tier keeps the promise.
         used = self._planned(level, usable, situation).used
         return (
-            f"With {situation.waiting} waiting, {self._name(level)} would use {used:.0%} of the time left; "
+            f"With {situation.waiting} waiting, {self._name(level)} would use {percent(used, 0)} of the time left; "
             f"{self._name(chosen)} keeps {self._promise}."
         )
 

@@ -46,7 +46,7 @@ def test_requests_that_come_during_a_batch_count():
     """In the 10 ms of the reference 32 more come, which the quickest tier answers in 32 ms; of tier 1 it is 4 + 12."""
     assert choice(policy(), arrival_rate=2_900.0).rung == 0
     told = choice(policy(), arrival_rate=3_250.0)
-    why = "With 1 waiting, toys:model-0 would use 84% of the time left; toys:model-1 keeps 50 ms."
+    why = "With 1 waiting, toys:model-0 would use 84 % of the time left; toys:model-1 keeps 50 ms."
     assert told == Choice(1, why, (), 1)
 
 
@@ -197,7 +197,7 @@ def test_a_better_rung_must_not_become_too_busy():
 
 def test_the_reason_of_coming_back_says_how_busy_it_will_be():
     told = choice(policy(), current=1, arrival_rate=70.0).reason
-    assert told == "toys:model-0 would be 70% busy at 70 requests/s and keeps 50 ms."
+    assert told == "toys:model-0 would be 70 % busy at 70 requests/s and keeps 50 ms."
 
 
 @pytest.mark.parametrize("start", [0.0, 1000.0])
@@ -210,7 +210,7 @@ def test_the_rate_is_the_average_of_the_hold(start):
     exact = policy()
     choice(exact, now=start, current=1, arrival_rate=200.0)
     told = choice(exact, now=start + 2.0, arrival_rate=40.0)
-    assert told.reason == "toys:model-0 would be 40% busy at 40 requests/s and keeps 50 ms."
+    assert told.reason == "toys:model-0 would be 40 % busy at 40 requests/s and keeps 50 ms."
 
 
 def test_many_samples_of_the_rate_are_thinned_to_the_newest():

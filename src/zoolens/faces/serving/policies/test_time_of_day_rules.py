@@ -182,7 +182,7 @@ def test_the_charge_asks(tmp_path, charge, rung):
 
 def test_reasons_of_a_battery(tmp_path):
     told = charged(tmp_path, "49").choose(at(12))
-    assert told == Choice(1, "The battery has 49%: 0.9 is equivalent enough.")
+    assert told == Choice(1, "The battery has 49 %: 0.9 is equivalent enough.")
     assert charged(tmp_path, "80").choose(at(12)).reason == NO_RULE
     assert charged(tmp_path, "x").choose(at(12)).reason == f"{NO_RULE} The charge of the battery is not known."
     assert charged(tmp_path, "10", budget={"amount": 1e9, "unit": "s", "per": 60}).choose(at(12)).rung == 2

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 from pydantic import Field, field_validator, model_validator
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.present.figures import percent
 from zoolens.faces.serving.amounts import Seconds, Share
 from zoolens.faces.serving.contracts.ladder import Ladder
 from zoolens.faces.serving.policies.policy import LOADING, PINNED, Choice, Policy, Situation
@@ -173,7 +174,7 @@ class TimeOfDay(Policy):
         ]
         charge = self._battery.charge if self._battery is not None else None
         rules += [
-            (rule.within, f"The battery has {charge:.0%}: {rule.within:.4g} is equivalent enough.")
+            (rule.within, f"The battery has {percent(charge, 0)}: {rule.within:.4g} is equivalent enough.")
             for rule in self._set.battery
             if charge is not None and charge < rule.below
         ]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.base.present.figures import percent
 from zoolens.base.verdicts import Gap, Outcome
 from zoolens.faces.serving.services.definition import Service
 from zoolens.findings.index.tables.rows import Row
@@ -48,8 +49,12 @@ def excluded(row: Row, reason: str, outcome: Outcome, remedy: str = "") -> Exclu
 
 def unproved(row: Row, equivalence: float, lower: float | None) -> Excluded:
     """A model whose answers agree with the reference's as far as is promised, but on too few inputs to be sure."""
-    least = "has no lower bound" if lower is None else f"is at least {lower:.1%} with the confidence that is asked for"
-    reason = f"Its agreement with the reference is {equivalence:.1%} on the probes and {least}."
+    least = (
+        "has no lower bound"
+        if lower is None
+        else f"is at least {percent(lower, 1)} with the confidence that is asked for"
+    )
+    reason = f"Its agreement with the reference is {percent(equivalence, 1)} on the probes and {least}."
     return excluded(row, reason, Outcome.NOT_KNOWN, _EVALUATE_MORE.format(_plain_name(row)))
 
 

@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol
 
 from zoolens.base.engine.machine import describe_machine
 from zoolens.base.errors import UnknownName, first_line
+from zoolens.base.present.figures import percent
 from zoolens.base.store.records import DatasetRecord, ModelRecord, Run, RunKind, StackRecord, fingerprint
 from zoolens.base.store.series import append_series, read_series, series_names
 from zoolens.base.store.store import Store, open_store
@@ -122,10 +123,11 @@ class ModelComparison:
             return f"{self.model} and {self.other} cannot be judged: no labels have come back."
         low, high = self.gain_low, self.gain_high
         if low > 0:
-            return f"{self.other} is more accurate than {self.model}, by {low:.1%} to {high:.1%}."
+            return f"{self.other} is more accurate than {self.model}, by {percent(low, 1)} to {percent(high, 1)}."
         if high < 0:
-            return f"{self.model} is more accurate than {self.other}, by {-high:.1%} to {-low:.1%}."
-        return f"Neither of {self.model} and {self.other} is known to be more accurate ({low:+.1%} to {high:+.1%})."
+            return f"{self.model} is more accurate than {self.other}, by {percent(-high, 1)} to {percent(-low, 1)}."
+        reach = f"{100 * low:+.1f} % to {100 * high:+.1f} %"
+        return f"Neither of {self.model} and {self.other} is known to be more accurate ({reach})."
 
 
 _SERIES: Final = {

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from zoolens.base.phrases import first_few
+from zoolens.base.present.figures import percent
 from zoolens.base.verdicts import Outcome
 from zoolens.faces.serving.services.ladder_verdict import ladder_verdict
 from zoolens.faces.serving.services.service_ladder import ServiceLadder
@@ -39,7 +40,7 @@ def left_out(built: ServiceLadder) -> Iterator[str]:
 
 def described(built: ServiceLadder) -> str:
     """The tiers, and which models that are equivalent, or of which that is not known, are none; for an event."""
-    rungs = ", ".join(f"{rung.model} ({rung.equivalence:.1%})" for rung in built.ladder.rungs)
+    rungs = ", ".join(f"{rung.model} ({percent(rung.equivalence, 1)})" for rung in built.ladder.rungs)
     sentences = [f"The ladder is {rungs}."]
     for outcome, word in ((Outcome.SAME, "Not used"), (Outcome.NOT_KNOWN, "Unknown")):
         by_reason: dict[str, list[str]] = {}

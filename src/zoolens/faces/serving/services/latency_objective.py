@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from zoolens.base.present.figures import percent
 from zoolens.base.protocol.errors import Refusal
 from zoolens.faces.serving.contracts.observer import BatchReport
 from zoolens.faces.serving.services.definition import LatencyObjective
@@ -42,7 +43,7 @@ class LatencyRecord:
             self._broken = True
             yield ServiceEvent(
                 EventKind.OBJECTIVE,
-                f"{share:.1%} of {self._all_timed:,} requests were answered within {bound * 1e3:.4g} ms, "
+                f"{percent(share, 1)} of {self._all_timed:,} requests were answered within {bound * 1e3:.4g} ms, "
                 f"but {percentile:.4g} % should be.",
             )
         if requests or refused:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.base.present.figures import percent
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import Tensor
 from zoolens.faces.serving.contracts.adapter import Told
@@ -156,7 +157,8 @@ class LiveComparisons:
         if high >= promised:
             return
         self._warned.add(key)
-        reason = f"{_agreement_words(rung.model, pair)} (at most {high:.1%}), but {promised:.1%} was promised."
+        found = f"{_agreement_words(rung.model, pair)} (at most {percent(high, 1)})"
+        reason = f"{found}, but {percent(promised, 1)} was promised."
         self._violated(rung, reason)
 
     # --- labels
@@ -210,6 +212,7 @@ def _mean_agreement(answered: Answers, told: Told) -> float:
 
 
 def _agreement_words(model: str, pair: ModelPair) -> str:
+    agreement = percent(pair.agreement, 1)
     if pair.measure:
-        return f"Between {model} and the reference, {pair.measure} is {pair.agreement:.1%} over {pair.n:,} requests"
-    return f"{model} agrees with the reference on {pair.agreement:.1%} of {pair.n:,} requests"
+        return f"Between {model} and the reference, {pair.measure} is {agreement} over {pair.n:,} requests"
+    return f"{model} agrees with the reference on {agreement} of {pair.n:,} requests"

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from zoolens.base.present.figures import percent
 from zoolens.faces.serving.services.comparison import CONFIDENCE
 from zoolens.faces.serving.services.events import ModelComparison, ObjectiveCounts, ServiceEvent, Session
 
@@ -130,14 +131,14 @@ def _objective(kept: ObjectiveCounts) -> str:
     verdict = "kept" if share >= kept.percentile / 100 else "not kept"
     refused = f", {kept.refused:,} were refused" if kept.refused else ""
     return (
-        f"{share:.2%} of {total:,} requests were answered within {kept.bound * 1e3:.4g} ms in the server{refused}: "
-        f"the objective of {kept.percentile:.4g} % was {verdict}."
+        f"{percent(share, 2)} of {total:,} requests were answered within {kept.bound * 1e3:.4g} ms in the server"
+        f"{refused}: the objective of {kept.percentile:.4g} % was {verdict}."
     )
 
 
 def _compared(row: SummedComparison, answered: int) -> str:
-    interval = f" [{row.low:.1%}, {row.high:.1%}]" if row.confidence else ""
-    sure = f" (at least {row.confidence:.0%} confidence)" if row.replicas > 1 and row.confidence else ""
+    interval = f" [{100 * row.low:.1f}, {100 * row.high:.1f}]" if row.confidence else ""
+    sure = f" (at least {percent(row.confidence, 0)} confidence)" if row.replicas > 1 and row.confidence else ""
     where = f" on {row.replicas} replicas" if row.replicas > 1 else ""
     sentences = [
         f"{_agreement(row, interval + sure)} requests that both answered{where}.",
@@ -155,6 +156,6 @@ def _compared(row: SummedComparison, answered: int) -> str:
 
 def _agreement(row: SummedComparison, interval: str) -> str:
     if row.measure:
-        figures = f"{row.measure} is {row.agreement:.1%}{interval}"
+        figures = f"{row.measure} is {percent(row.agreement, 1)}{interval}"
         return f"Between {row.model} and {row.other}, {figures} over the newest {row.n:,}"
-    return f"{row.model} and {row.other} agree on {row.agreement:.1%}{interval} of the newest {row.n:,}"
+    return f"{row.model} and {row.other} agree on {percent(row.agreement, 1)}{interval} of the newest {row.n:,}"

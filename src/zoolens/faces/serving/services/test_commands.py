@@ -72,19 +72,19 @@ def test_check_of_a_broken_file_says_where(tmp_path):
 def test_events_are_shown_newest_session_first(tmp_path):
     target = tmp_path / "store.sqlite"
     log = EventLog(target, {"fashion": Service(reference="a", within=0.9)})
-    log.record("fashion", ServiceEvent("switch", "With 9 waiting, a would use 130% of the time left.", "b", "a", 9))
+    log.record("fashion", ServiceEvent("switch", "With 9 waiting, a would use 130 % of the time left.", "b", "a", 9))
     log.record("fashion", AnswerCounts("b", "onnxruntime", 1234, 1234))
     log.record("fashion", ObjectiveCounts(600, 600, 0, 0.05, 99.0))
     log.record("fashion", ObjectiveCounts(634, 630, 6, 0.05, 99.0))
     log.record("fashion", ModelComparison("b", "a", 50, 0.9, 0.7, 1.0, 20, 0.1, -0.2, 0.4, 3, 70))
     log.close()
     shown = called(events, "fashion", "--store", str(target))
-    assert "a → b: With 9 waiting, a would use 130% of the time left." in " ".join(shown.split())
+    assert "a → b: With 9 waiting, a would use 130 % of the time left." in " ".join(shown.split())
     assert "1,234 of 1,234 requests were answered by b in onnxruntime." in shown
-    assert "99.19% of 1,240 requests were answered within 50 ms in the server, 6 were refused" in shown
+    assert "99.19 % of 1,240 requests were answered within 50 ms in the server, 6 were refused" in shown
     assert "the objective of 99 % was kept." in shown
     shown = " ".join(shown.split())
-    assert "b and a agree on 90.0% [70.0%, 100.0%] of the newest 50 requests that both answered." in shown
+    assert "b and a agree on 90.0 % [70.0, 100.0] of the newest 50 requests that both answered." in shown
     assert "70 of the 1,234 requests that b answered were compared. 3 more were drawn" in shown
     assert "20 of them have labels. Neither of b and a is known to be more accurate" in shown
     assert json.loads(called(events, "--json", "--store", str(target)))[0]["answered"][0]["requests"] == 1234

@@ -120,7 +120,7 @@ def test_a_policy_switches_and_comes_back_and_every_switch_is_an_event(run, stor
     run(test, policy={"name": "time-of-day", **rules, "battery_every": 0.05, "hold": 0.1})
     switches = [event for event in last_session(store_path).events if event.kind == "switch"]
     assert [(event.previous, event.model) for event in switches] == [(REFERENCE, CHEAP), (CHEAP, REFERENCE)]
-    assert switches[0].reason == "The battery has 10%: 0.8 is equivalent enough."
+    assert switches[0].reason == "The battery has 10 %: 0.8 is equivalent enough."
 
 
 def test_a_switch_is_an_event_although_its_first_batch_failed(run, store_path):

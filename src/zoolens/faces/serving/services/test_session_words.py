@@ -29,7 +29,7 @@ def test_replicas_are_summed_by_how_much_each_has_compared(tmp_path):
     assert [data[name] for name in ("labelled", "gain", "gain_low", "gain_high")] == pytest.approx([40, 0, -0.2, 0.2])
     assert len(session_data(session)["comparisons"]) == 2
     sentence = session_sentences(session)[0]
-    assert "agree on 80.0% [70.0%, 90.0%] (at least 90% confidence) of the newest 400 requests" in sentence
+    assert "agree on 80.0 % [70.0, 90.0] (at least 90 % confidence) of the newest 400 requests" in sentence
     assert "on 2 replicas" in sentence
 
 

@@ -187,11 +187,11 @@ def test_a_service_of_detectors_answers_boxes_and_switches_between_them(run, det
     with open_store(detectors / "store.sqlite") as store:
         (broken,) = [event for event in sessions(store, "boxes", 1)[0].events if event.kind is EventKind.PROMISE]
         sentences = " ".join(session_sentences(sessions(store, "boxes", 1)[0]))
-    assert "mean agreement of boxes of score ≥ 0.3 is 66.7%" in sentences
+    assert "mean agreement of boxes of score ≥ 0.3 is 66.7 %" in sentences
     assert "agree on" not in sentences
-    said = "Between file:small@0.0.0 and the reference, mean agreement of boxes of score ≥ 0.3 is 66.7% over "
+    said = "Between file:small@0.0.0 and the reference, mean agreement of boxes of score ≥ 0.3 is 66.7 % over "
     assert broken.reason.startswith(said)
-    assert broken.reason.endswith("but 99.0% was promised.")
+    assert broken.reason.endswith("but 99.0 % was promised.")
 
 
 BAD = {
@@ -239,7 +239,7 @@ def test_who_is_no_tier_is_told_why(detectors, quick):
     unsure = build(detectors, quick, within=0.6, confidence=0.9)
     assert len(unsure.ladder.rungs) == 1
     (small,) = [other for other in unsure.excluded if other.model == "file:small@0.0.0"]
-    assert small.reason.startswith("Its agreement with the reference is 66.7% on the probes and is at least ")
+    assert small.reason.startswith("Its agreement with the reference is 66.7 % on the probes and is at least ")
     assert small.outcome.value == "not known"
 
 

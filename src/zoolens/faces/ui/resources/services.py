@@ -11,7 +11,7 @@ from pydantic import Field
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.charts import Spec, themed
-from zoolens.base.present.figures import NOTHING, figure
+from zoolens.base.present.figures import NOTHING, figure, percent
 from zoolens.base.store.records import RunKind
 from zoolens.faces.serving.monitoring.metrics import LATENCY_BUCKETS
 from zoolens.faces.serving.services.event_groups import EventGroup, grouped_events
@@ -222,7 +222,7 @@ def session_summary(session: Session) -> ServiceSession:
         answering=answering[-1] if answering else "",
         requests=sum(session.answered.values()) if session.answers or session.stopped else None,
         switches=sum(event.kind is EventKind.SWITCH for event in session.events),
-        in_time=f"{kept.within / timed:.2%} within {kept.bound * 1e3:.4g} ms" if kept and timed else "",
+        in_time=f"{percent(kept.within / timed, 2)} within {kept.bound * 1e3:.4g} ms" if kept and timed else "",
     )
 
 

@@ -71,7 +71,7 @@ def _count(network: ZooNetwork, claim: ClaimRow, metric: str) -> Iterator[Findin
         Severity.MEDIUM if abs(off) > 0.1 else Severity.LOW,
         network.architecture.id,
         (claim.ref,),
-        f"{claim.ref} claims {claim.value:,.0f} {name}; the network has {ours:,} ({off:+.1%})",
+        f"{claim.ref} claims {claim.value:,.0f} {name}; the network has {ours:,} ({100 * off:+.1f} %)",
         (
             f"source of the claim: {claim.source}",
             f"counted from the structure at {_size(network)}",

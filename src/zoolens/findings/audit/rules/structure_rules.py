@@ -122,7 +122,7 @@ def sentences(comparison: StructureComparison) -> Iterator[str]:
     base = comparison.base.figure("macs") or 0
     for difference in comparison.differences:
         share = (
-            f" ({difference.macs / base:+.1%} of the multiply-accumulates)"
+            f" ({100 * difference.macs / base:+.1f} % of the multiply-accumulates)"
             if base and abs(difference.macs) > base / 2000
             else ""
         )
