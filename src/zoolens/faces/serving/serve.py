@@ -15,6 +15,7 @@ from pathlib import Path
 
 from zoolens.base.protocol.limits import Limits
 from zoolens.base.public.calls import long_names_refused
+from zoolens.faces.serving.language.generation import Languages
 from zoolens.faces.serving.monitoring.logs import LogObserver
 from zoolens.faces.serving.monitoring.metrics import PlaneMetrics
 from zoolens.faces.serving.options import ServerOptions
@@ -48,7 +49,9 @@ async def running(request: ServeRequest, metrics: PlaneMetrics | None = None) ->
             hosting = import_module("zoolens.faces.serving.services.hosting")
             hosted = hosting.host_services(plane, request.services, store=request.store, strict=False)
             await stack.enter_async_context(hosted)
-        yield await stack.enter_async_context(Server(plane, request.options, metrics.text))
+        languages = Languages(plane)
+        stack.push_async_callback(languages.close)
+        yield await stack.enter_async_context(Server(plane, request.options, metrics.text, languages))
 
 
 @contextmanager

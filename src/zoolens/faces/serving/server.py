@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoolens.base.errors import ZoolensError
 from zoolens.faces.serving.contracts.data_plane import DataPlane
+from zoolens.faces.serving.contracts.language import LanguageService
 from zoolens.faces.serving.options import ServerOptions
 from zoolens.faces.serving.transports.bodies import BodyReader
 from zoolens.faces.serving.transports.web_server import WebServer, address, check_packages, listen
@@ -28,8 +29,15 @@ class Server:
     `urls` says where: "http" and "grpc", each where its port was asked for.
     """
 
-    def __init__(self, plane: DataPlane, options: ServerOptions, metrics: Metrics | None = None) -> None:
-        self._plane, self._options, self._metrics = plane, options, metrics
+    def __init__(
+        self,
+        plane: DataPlane,
+        options: ServerOptions,
+        metrics: Metrics | None = None,
+        language: LanguageService | None = None,
+    ) -> None:
+        """`language` answers the API of OpenAI, where there is one."""
+        self._plane, self._options, self._metrics, self._language = plane, options, metrics, language
         self._bodies = BodyReader(options)  # one budget for both transports
         self._rest: WebServer | None = None
         self._grpc: Any = None
@@ -65,7 +73,7 @@ class Server:
         from zoolens.faces.serving.transports.http_protocol import Connection
 
         options = self._options
-        application = Application(self._plane, options, self._bodies, self._metrics)
+        application = Application(self._plane, options, self._bodies, self._metrics, self._language)
         rest = WebServer(
             application,
             None if options.tls is None else _tls_context(options),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from zoolens.base.errors import AssetError, ModelError, ZoolensError
@@ -18,6 +19,7 @@ from zoolens.faces.serving.plane.signature import ModelSignature, tensor_metadat
 from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.catalog.sessions import Placement, place
 from zoolens.inventory.manifests.locations import model_fingerprint
+from zoolens.inventory.manifests.schema_texts import PREDICTING
 from zoolens.inventory.preprocess.outputs import labels_of
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.isolation.packed import STRING
@@ -97,6 +99,11 @@ class OpenModel:
         return self.entry.full_ref
 
     @property
+    def files(self) -> Mapping[str, Path]:
+        """The model's files by role, its tokenizer among them."""
+        return self._placement.paths
+
+    @property
     def busy(self) -> bool:
         return any(instance.busy for instance in self.instances)
 
@@ -167,7 +174,7 @@ def open_model(key: ModelKey) -> Opened:
     try:
         sessions.append(placement.open_isolated(Yielding.AFTER_CALLS))
         _check_inputs(sessions[0], placement)
-        verdict = probe(sessions[0], key.batching, key.max_batch, placement.runtime.can("dynamic_batch"))
+        verdict = _verdict(sessions[0], key, placement)
         yielding = _yielding(placement, verdict)
         if verdict.spoilt:
             sessions.pop().close()
@@ -185,6 +192,14 @@ def open_model(key: ModelKey) -> Opened:
     if not verdict.batched:
         log.info("requests to %s are not batched: %s", placement.entry.full_ref, verdict.reason)
     return Opened(placement, tuple(sessions), verdict, labels, stamps, yielding)
+
+
+def _verdict(session: IsolatedSession, key: ModelKey, placement: Placement) -> BatchingVerdict:
+    if key.batching == "auto" and placement.manifest.task == PREDICTING:
+        # To try batches of texts takes a minute, and they have different lengths, so that they would share no call.
+        verdict = probe(session, "off", 1)
+        return replace(verdict, reason="Texts of a language model are run one by one.")
+    return probe(session, key.batching, key.max_batch, placement.runtime.can("dynamic_batch"))
 
 
 def _yielding(placement: Placement, verdict: BatchingVerdict) -> Yielding:

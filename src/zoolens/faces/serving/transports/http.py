@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -23,6 +23,7 @@ from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.limits import invalid
 from zoolens.base.protocol.rest_header import no_shared_memory
 from zoolens.faces.serving.contracts.data_plane import DataPlane
+from zoolens.faces.serving.contracts.language import LanguageService
 from zoolens.faces.serving.options import ServerOptions, check_access
 from zoolens.faces.serving.transports.bodies import BodyReader, ClientLeft, Receive
 from zoolens.faces.serving.transports.http_inference import (
@@ -33,6 +34,7 @@ from zoolens.faces.serving.transports.http_inference import (
     http_answer,
     read_head,
 )
+from zoolens.faces.serving.transports.openai_http import PREFIX, OpenAiRoutes, openai_error
 from zoolens.faces.serving.transports.openapi import document
 from zoolens.faces.serving.transports.request_headers import traceparent
 
@@ -41,6 +43,7 @@ log = logging.getLogger("zoolens.serving")
 Scope = MutableMapping[str, Any]
 Send = Callable[[Any], Awaitable[None]]
 Metrics = Callable[[], tuple[bytes, str]]  # the text for Prometheus, and its content type
+Result = TypeVar("Result")
 Handler = Callable[["RouteRequest"], Awaitable[Any]]
 
 _DISCARD_SECONDS: Final = 1.0
@@ -51,9 +54,15 @@ class Application:
     """The ASGI application. `metrics` is what `/metrics` answers."""
 
     def __init__(
-        self, plane: DataPlane, options: ServerOptions, bodies: BodyReader, metrics: Metrics | None = None
+        self,
+        plane: DataPlane,
+        options: ServerOptions,
+        bodies: BodyReader,
+        metrics: Metrics | None = None,
+        language: LanguageService | None = None,
     ) -> None:
         self.options, self.bodies = options, bodies
+        self._openai = OpenAiRoutes(language, bodies)
         self.inference = Inference(plane, options)
         self._routes = _routes(plane, self.bodies, metrics)
 
@@ -75,7 +84,9 @@ class Application:
         try:
             check_access(self.options, scope["path"], headers)
             head = read_head(scope["path"], headers)
-            if head is None:
+            if scope["path"].startswith(PREFIX):
+                await self._write(scope, headers, body, tracked)
+            elif head is None:
                 # Where there is one, Starlette raises what it would otherwise answer in plain text.
                 scope["app"] = self
                 await self._routes(scope, body, tracked)
@@ -93,13 +104,21 @@ class Application:
             else:
                 if not read and "expect" not in headers:
                     await _discard(body)
-                await _send(send, error_answer(error))
+                await _send(send, openai_error(error) if scope["path"].startswith(PREFIX) else error_answer(error))
 
     async def _infer(self, head: Head, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         with self.bodies.holding() as held:
             content = await self.bodies.read(held, headers, receive, head.offset)
             answer = self.inference.answer(head, content)
             await _send(send, await _unless_client_leaves(answer, receive))
+
+    async def _write(self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
+        """Answer the API of OpenAI."""
+        asked = await self._openai.read(scope, headers, receive)
+        if isinstance(asked, HttpAnswer):
+            await _send(send, asked)
+        elif (whole := await _unless_client_leaves(self._openai.answer(asked, send), receive)) is not None:
+            await _send(send, whole)
 
 
 async def _discard(receive: Receive) -> None:
@@ -115,7 +134,7 @@ def _check_method(scope: Scope) -> None:
         raise HTTPException(405, headers={"Allow": "POST"})
 
 
-async def _unless_client_leaves(work: Awaitable[HttpAnswer], receive: Receive) -> HttpAnswer:
+async def _unless_client_leaves(work: Awaitable[Result], receive: Receive) -> Result:
     """Await the answer, but cancel it when the client closes its connection."""
     task = asyncio.current_task()
     assert task is not None

@@ -1,0 +1,115 @@
+"""The language models of a data plane: texts that they write, token by token.
+
+Each token is a request to the plane, which lets it wait, run and fail like any other. A client that goes away ends the
+text with the token that is being computed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Final
+
+from zoolens.base.errors import DatasetError, ManifestError, ZoolensError
+from zoolens.base.protocol.errors import Refusal, ServingError
+from zoolens.base.protocol.messages import InferRequest
+from zoolens.faces.serving.contracts.language import GenerationRequest, TextPart
+from zoolens.faces.serving.language.open_language import OpenLanguage, writes_text
+from zoolens.faces.serving.language.text_writer import Room, TextWriter
+from zoolens.faces.serving.language.token_choice import Floats, log_probabilities
+from zoolens.faces.serving.plane.data_plane import Plane
+from zoolens.faces.serving.plane.endpoint import Endpoint
+
+MOST_SECONDS: Final = 600.0  # of one text
+
+
+class Languages:
+    """Implements `zoolens.faces.serving.contracts.language.LanguageService`. Made and used on one event loop; close it
+    when the server ends."""
+
+    def __init__(self, plane: Plane, *, most_seconds: float = MOST_SECONDS) -> None:
+        self._plane, self._most_seconds = plane, most_seconds
+        self._open: dict[str, OpenLanguage] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def names(self) -> list[str]:
+        return sorted({endpoint.name for endpoint in self._plane.endpoints if _writes(endpoint)})
+
+    async def generate(self, request: GenerationRequest) -> AsyncIterator[TextPart]:
+        language = await self._language(request.model)
+        try:
+            ids = await asyncio.to_thread(language.prompt, request.prompt)
+        except (DatasetError, ManifestError) as error:
+            raise ServingError(Refusal.INVALID, error.message, hint=error.hint) from error
+        free = language.declared.max_length - len(ids)
+        most = free if request.most is None else min(request.most, free)
+        writer = TextWriter(request, language.tokenizer, Room(len(ids), most, language.ends))
+        if most == 0:
+            yield writer.nothing()
+            return
+        until = time.monotonic() + min(self._most_seconds, request.deadline or self._most_seconds)
+        end = ""
+        while not end:
+            after = await self._after(request, language, [*ids, *writer.chosen], until - time.monotonic())
+            part = await asyncio.to_thread(writer.add, after)
+            end = part.end
+            if part.text or part.tokens or part.end:
+                yield part
+
+    async def close(self) -> None:
+        opened, self._open = list(self._open.values()), {}
+        for language in opened:
+            await asyncio.to_thread(language.close)
+
+    async def _after(self, request: GenerationRequest, language: OpenLanguage, ids: list[int], left: float) -> Floats:
+        """The distribution over the token after these."""
+        if left <= 0:
+            raise ServingError(
+                Refusal.TOO_LATE, f"Model '{request.model}' did not end the text in the time that it has."
+            )
+        asked = InferRequest(
+            request.model,
+            language.feeds(ids),
+            deadline=left,
+            traceparent=request.traceparent,
+            headers=request.headers,
+        )
+        answer = await self._plane.infer(asked)
+        return log_probabilities(language.last(answer.outputs, len(ids)))
+
+    async def _language(self, name: str) -> OpenLanguage:
+        endpoint = self._plane.endpoint(name)
+        if endpoint.service:
+            raise ServingError(
+                Refusal.UNSUPPORTED,
+                f"'{name}' is a service, and texts are written by single models.",
+                hint="Serve the model by its own name.",
+            )
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            model = await self._plane.pool.ensure(endpoint.reference)
+            if not writes_text(model.entry.manifest):
+                raise ServingError(
+                    Refusal.INVALID,
+                    f"Model '{name}' writes no texts: its task is {model.entry.manifest.task}.",
+                    hint="/v1/models lists those that do.",
+                )
+            opened = self._open.get(name)
+            if opened is not None and opened.model is model:
+                return opened
+            # The model was loaded again, perhaps from other files.
+            try:
+                new = await asyncio.to_thread(OpenLanguage, model)
+            except ZoolensError as error:
+                raise ServingError(
+                    Refusal.UNAVAILABLE, f"Model '{name}' cannot write texts: {error.message}"
+                ) from error
+            self._open[name] = new
+            if opened is not None:
+                await asyncio.to_thread(opened.close)
+            return new
+
+
+def _writes(endpoint: Endpoint) -> bool:
+    model = endpoint.reference.model
+    return not endpoint.service and model is not None and writes_text(model.entry.manifest)

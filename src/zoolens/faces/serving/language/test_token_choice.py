@@ -1,0 +1,64 @@
+"""Tokens are drawn as often as their probabilities say, and the same again with the same seed."""
+
+import numpy as np
+import pytest
+
+from zoolens.base.errors import ModelError
+from zoolens.faces.serving.contracts.language import Sampling
+from zoolens.faces.serving.language.token_choice import TokenChoice, log_probabilities, most_likely
+
+CHANCES = np.array([0.05, 0.4, 0.0, 0.3, 0.05, 0.2])
+with np.errstate(divide="ignore"):
+    LOGARITHMS = np.log(CHANCES)
+
+
+def counts(how, draws=4000):
+    choice = TokenChoice(how)
+    return np.bincount([choice.choose(LOGARITHMS) for _ in range(draws)], minlength=len(CHANCES))
+
+
+def check(found, expected):
+    """Within five standard deviations, and never what is impossible."""
+    draws = found.sum()
+    assert (found[expected == 0] == 0).all()
+    np.testing.assert_array_less(
+        np.abs(found - draws * expected), 5 * np.sqrt(draws * expected * (1 - expected)) + 1e-9
+    )
+
+
+def test_tokens_are_drawn_by_their_probabilities():
+    check(counts(Sampling(seed=1)), CHANCES)
+    squared = CHANCES**2 / (CHANCES**2).sum()
+    check(counts(Sampling(temperature=0.5, seed=2)), squared)
+
+
+@pytest.mark.parametrize(
+    ("top_p", "left"), [(0.39, [1]), (0.41, [1, 3]), (0.69, [1, 3]), (0.71, [1, 3, 5]), (0.92, [0, 1, 3, 5])]
+)
+def test_the_smallest_set_that_reaches_top_p(top_p, left):
+    expected = np.zeros(len(CHANCES))
+    expected[left] = CHANCES[left] / CHANCES[left].sum()
+    check(counts(Sampling(top_p=top_p, seed=3), 1000), expected)
+
+
+def test_seeds_and_temperature_0():
+    def drawn(seed):
+        choice = TokenChoice(Sampling(seed=seed))
+        return [choice.choose(LOGARITHMS) for _ in range(40)]
+
+    assert drawn(7) == drawn(7) != drawn(8)
+    assert drawn(None) != drawn(None)
+    ties = np.log(np.array([0.2, 0.4, 0.4]))
+    assert {TokenChoice(Sampling(temperature=0)).choose(ties) for _ in range(9)} == {1}
+    assert most_likely(ties, 3).tolist() == [1, 2, 0]
+    assert most_likely(ties, 1).tolist() == [1]
+    assert most_likely(ties, 9).tolist() == [1, 2, 0]
+    assert most_likely(ties, 0).tolist() == []
+
+
+def test_scores_become_logarithms():
+    scores = np.array([1000, 1001, -np.inf], np.float32)
+    np.testing.assert_allclose(np.exp(log_probabilities(scores)), [1 / (1 + np.e), np.e / (1 + np.e), 0])
+    for wrong in (np.nan, np.inf):
+        with pytest.raises(ModelError, match="NaN or infinity"):
+            log_probabilities(np.array([0, wrong]))

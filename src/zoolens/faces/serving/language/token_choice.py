@@ -1,0 +1,57 @@
+"""Which token comes next, given the distribution over all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.errors import ModelError
+from zoolens.faces.serving.contracts.language import Sampling
+
+Floats = NDArray[np.float64]
+
+
+def log_probabilities(scores: NDArray[np.floating]) -> Floats:
+    """Natural logarithms of the probabilities of scores (logits, or logarithms already)."""
+    values = scores.astype(np.float64)
+    largest = values.max(initial=-np.inf)
+    if not np.isfinite(largest):
+        raise ModelError("The model answered NaN or infinity for a token.")
+    shifted = values - largest
+    return np.asarray(shifted - np.log(np.exp(shifted).sum()))
+
+
+class TokenChoice:
+    """Choices of one text. Equal seeds make equal choices of equal distributions."""
+
+    def __init__(self, how: Sampling) -> None:
+        self._how = how
+        self._random = np.random.default_rng(how.seed)
+
+    def choose(self, logarithms: Floats) -> int:
+        """The number of a token. Of several most likely ones, the first."""
+        if self._how.temperature == 0:
+            return int(logarithms.argmax())
+        chances = np.exp(log_probabilities(logarithms / self._how.temperature))
+        if self._how.top_p >= 1:
+            return self._drawn(np.arange(len(chances)), chances)
+        order = np.argsort(-chances, kind="stable")
+        # The token with which the sum reaches top_p still counts.
+        count = int(np.searchsorted(np.cumsum(chances[order]), self._how.top_p)) + 1
+        return self._drawn(order[:count], chances[order[:count]])
+
+    def _drawn(self, numbers: NDArray[np.int64], chances: Floats) -> int:
+        sums = np.cumsum(chances)
+        place = int(np.searchsorted(sums, self._random.random() * sums[-1], side="right"))
+        # Rounding may lead beyond the last one that is possible at all.
+        return int(numbers[min(place, int(np.flatnonzero(chances)[-1]))])
+
+
+def most_likely(logarithms: Floats, count: int) -> NDArray[np.int64]:
+    """The numbers of the most likely tokens, the likeliest first; of equals, the first."""
+    count = min(count, len(logarithms))
+    if count == 0:
+        return np.empty(0, np.int64)
+    least = np.partition(logarithms, -count)[-count]
+    near = np.flatnonzero(logarithms >= least)
+    return near[np.argsort(-logarithms[near], kind="stable")][:count]

@@ -1,0 +1,132 @@
+"""The API of OpenAI for language models: /v1/models, /v1/completions and /v1/chat/completions.
+
+A stream is answered with its status once the first part of the text is there: what can be refused is refused before,
+with a status of its own. An error in the middle of a stream is its last event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from zoolens.base.protocol import json_text
+from zoolens.base.protocol.errors import Refusal, ServingError
+from zoolens.faces.serving.contracts.language import LanguageService, TextPart
+from zoolens.faces.serving.transports.bodies import BodyReader, Receive
+from zoolens.faces.serving.transports.http_inference import HttpAnswer, error_answer, http_answer
+from zoolens.faces.serving.transports.openai_answers import Answer, Document, error_document
+from zoolens.faces.serving.transports.openai_requests import OpenAiRequest, read_chat, read_completion
+from zoolens.faces.serving.transports.request_headers import caller, unforeseen
+
+PREFIX: Final = "/v1/"
+_MODELS: Final = "/v1/models"
+_MOST_BYTES: Final = 8 << 20  # of a body: a prompt of a megabyte, with every character escaped
+_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], OpenAiRequest]]] = {
+    "/v1/completions": read_completion,
+    "/v1/chat/completions": read_chat,
+}
+_JSON: Final = {"Content-Type": "application/json"}
+_EVENTS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+_DONE: Final = b"data: [DONE]\n\n"
+
+Send = Callable[[Any], Awaitable[None]]
+Parts = AsyncGenerator[TextPart, None]
+
+
+class OpenAiRoutes:
+    """`language`: None where a server has nobody who writes texts, such as one in front of a cluster."""
+
+    def __init__(self, language: LanguageService | None, bodies: BodyReader) -> None:
+        self._language, self._bodies = language, bodies
+
+    async def read(
+        self, scope: MutableMapping[str, Any], headers: Mapping[str, str], receive: Receive
+    ) -> OpenAiRequest | HttpAnswer:
+        """What is asked, or the answer where nothing has to be written for it."""
+        path, method = scope["path"], scope["method"]
+        reader = _READERS.get(path)
+        wanted = "GET" if reader is None else "POST"
+        known = reader is not None or path == _MODELS or path.startswith(f"{_MODELS}/")
+        if not known or method != wanted:
+            raise ServingError(
+                Refusal.NOT_FOUND,
+                f"There is nothing at {path[:200]!r} for {method}; there are GET {_MODELS} and POST "
+                f"{' and '.join(_READERS)}.",
+            )
+        if self._language is None:
+            raise ServingError(Refusal.UNSUPPORTED, "Texts are written on one machine only, not on a cluster.")
+        if reader is None:
+            return _json(self._models(path.removeprefix(_MODELS).lstrip("/")))
+        with self._bodies.holding() as held:
+            content = await self._bodies.read(held, headers, receive, most=_MOST_BYTES)
+            return _of_caller(reader(json_text.parse_object(content)), headers)
+
+    async def answer(self, request: OpenAiRequest, send: Send) -> HttpAnswer | None:
+        """The answer; None where it was streamed."""
+        assert self._language is not None
+        async with aclosing(cast("Parts", self._language.generate(request.generation))) as parts:
+            if request.streamed:
+                await _stream(request, parts, send)
+                return None
+            return _json(Answer(request).whole([part async for part in parts]))
+
+    def _models(self, name: str) -> Document:
+        assert self._language is not None
+        listed = [
+            {"id": known, "object": "model", "created": 0, "owned_by": "zoolens"} for known in self._language.names()
+        ]
+        if not name:
+            return {"object": "list", "data": listed}
+        found = next((model for model in listed if model["id"] == name), None)
+        if found is None:
+            raise ServingError(Refusal.NOT_FOUND, f"There is no language model '{name[:200]}' here.")
+        return found
+
+
+def openai_error(error: Exception) -> HttpAnswer:
+    """An error in the form that clients of OpenAI read."""
+    refused = error if isinstance(error, ServingError) else unforeseen(error)
+    answer = error_answer(refused)
+    fields = {name: value for name, value in answer.fields.items() if name.lower() != "content-length"}
+    return http_answer(answer.status, fields, json_text.dump(error_document(refused)))
+
+
+def _of_caller(request: OpenAiRequest, headers: Mapping[str, str]) -> OpenAiRequest:
+    """The request with what its headers say."""
+    asked = caller(headers)
+    generation = replace(
+        request.generation, deadline=asked.deadline(None), traceparent=asked.traceparent, headers=asked.headers
+    )
+    return replace(request, generation=generation)
+
+
+def _json(document: Document) -> HttpAnswer:
+    return http_answer(200, _JSON, json_text.dump(document))
+
+
+async def _stream(request: OpenAiRequest, parts: Parts, send: Send) -> None:
+    answer = Answer(request)
+    first = await anext(parts)
+    await send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
+    for document in answer.begin():
+        await _send_event(send, document)
+    try:
+        for document in answer.chunks(first):
+            await _send_event(send, document)
+        async for part in parts:
+            for document in answer.chunks(part):
+                await _send_event(send, document)
+    except Exception as error:
+        refused = error if isinstance(error, ServingError) else unforeseen(error)
+        await _send_event(send, error_document(refused))
+        await send({"type": "http.response.body", "body": b""})
+        return
+    await send({"type": "http.response.body", "body": _DONE})
+
+
+async def _send_event(send: Send, document: Document) -> None:
+    await send(
+        {"type": "http.response.body", "body": b"data: " + json_text.dump(document) + b"\n\n", "more_body": True}
+    )

@@ -1,0 +1,209 @@
+"""The API of OpenAI over a socket: a tiny language model writes what numpy says, and refusals have OpenAI's form."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+from zoolens.base.protocol.limits import Limits
+from zoolens.faces.serving.conftest import write_fake
+from zoolens.faces.serving.serve import serve
+from zoolens.inventory.catalog.draft import draft_manifest
+from zoolens.inventory.manifests.files import write_manifest
+from zoolens.testing import language_models
+
+pytest.importorskip("xllamacpp")
+pytest.importorskip("tokenizers")
+pytest.importorskip("uvicorn")
+
+TEMPLATE = (
+    "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('No tools.') }}{% endif %}{{ m.content }}"
+    "{% endfor %}:"
+)
+PROMPT = "AB 12"
+_END = language_models.VOCABULARY - 1
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    files = language_models.gguf(folder, tokenizer__chat_template=TEMPLATE)
+    write_manifest(draft_manifest(files.path()), folder / "tiny.yaml")
+    plain = language_models.gguf(folder, name="plain.gguf")
+    write_manifest(draft_manifest(plain.path()), folder / "plain.yaml")
+    models = [str(folder / "tiny.yaml"), str(folder / "plain.yaml"), write_fake(folder, "classes")]
+    with serve(models, http=0, grpc=None, limits=Limits(body_bytes=100_000)) as running:
+        yield running
+
+
+def connect(server):
+    return http.client.HTTPConnection(urlsplit(server.urls["http"]).netloc, timeout=60)
+
+
+def ask(server, path, body=None, headers=None, method=None):
+    connection = connect(server)
+    try:
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body)
+        connection.request(method or ("GET" if body is None else "POST"), path, content, headers or {})
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
+    finally:
+        connection.close()
+
+
+def answer(server, path, **body):
+    status, headers, content = ask(server, path, {"model": "tiny", **body})
+    assert (status, headers["content-type"]) == (200, "application/json"), content
+    return json.loads(content)
+
+
+def events(server, path, **body):
+    status, headers, content = ask(server, path, {"model": "tiny", "stream": True, **body})
+    assert (status, headers["content-type"]) == (200, "text/event-stream; charset=utf-8"), content
+    *told, done, nothing = content.decode().split("\n\n")
+    assert (done, nothing) == ("data: [DONE]", "")
+    return [json.loads(event.removeprefix("data: ")) for event in told]
+
+
+def refused(server, path, body, headers=None, method=None):
+    status, fields, content = ask(server, path, body, headers, method)
+    assert fields["content-type"] == "application/json"
+    (error,) = json.loads(content).values()
+    assert set(error) == {"message", "type", "param", "code"}
+    return status, error
+
+
+def ids_of(text):
+    words = language_models.tokens()
+    merged = text.replace("AB", "\0").replace(" ", "Ġ").replace("\n", "Ċ")
+    return [words.index("AB" if letter == "\0" else letter) for letter in merged]
+
+
+def greedy(ids, count):
+    """The most likely tokens by numpy, with their log-probabilities; without the one that ends a text."""
+    ids, told = list(ids), []
+    for _ in range(count):
+        logits = language_models.reference(ids)[-1]
+        logs = logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
+        ids.append(int(logs.argmax()))
+        if ids[-1] == _END:
+            break
+        told.append((ids[-1], float(logs.max())))
+    return told
+
+
+def text_of(ids):
+    words = language_models.tokens()
+    return "".join("" if number == _END - 1 else words[number] for number in ids).replace("Ġ", " ").replace("Ċ", "\n")
+
+
+def test_models_that_write(server):
+    status, _, content = ask(server, "/v1/models")
+    listed = json.loads(content)
+    assert (status, listed["object"]) == (200, "list")
+    assert [model["id"] for model in listed["data"]] == ["plain", "tiny"]
+    assert json.loads(ask(server, "/v1/models/tiny")[2])["object"] == "model"
+    assert refused(server, "/v1/models/classes", None)[0] == 404
+
+
+def test_the_most_likely_tokens_are_those_of_numpy(server):
+    expected = greedy(ids_of(PROMPT), 12)
+    found = answer(server, "/v1/completions", prompt=PROMPT, temperature=0, max_tokens=12, logprobs=3)
+    (choice,) = found["choices"]
+    assert choice["text"] == text_of([number for number, _ in expected])
+    assert found["usage"]["prompt_tokens"] == len(ids_of(PROMPT))
+    assert found["object"] == "text_completion"
+    told = choice["logprobs"]
+    np.testing.assert_allclose(told["token_logprobs"], [logarithm for _, logarithm in expected], atol=5e-3)
+    assert all(len(likely) == 3 for likely in told["top_logprobs"])
+    assert told["text_offset"][:2] == [0, len(told["tokens"][0])]
+    again = answer(server, "/v1/completions", prompt=ids_of(PROMPT), temperature=0, max_tokens=12)
+    assert again["choices"][0]["text"] == choice["text"]
+    assert again["choices"][0]["logprobs"] is None
+
+
+def test_a_conversation_is_what_the_template_makes_of_it(server):
+    messages = [{"role": "system", "content": "AB "}, {"role": "user", "content": "12"}]
+    expected = greedy(ids_of("AB 12:"), 6)
+    asked = {"messages": messages, "temperature": 0, "max_completion_tokens": 6}
+    found = answer(server, "/v1/chat/completions", **asked, logprobs=True, top_logprobs=1)
+    (choice,) = found["choices"]
+    text = text_of([number for number, _ in expected])
+    assert choice["message"] == {"role": "assistant", "content": text, "refusal": None}
+    first = choice["logprobs"]["content"][0]
+    assert bytes(first["bytes"]).decode() == first["token"] == text_of([expected[0][0]])
+    assert first["top_logprobs"][0]["logprob"] == first["logprob"]
+    assert found["usage"]["prompt_tokens"] == len(ids_of("AB 12:"))
+    told = events(server, "/v1/chat/completions", **asked, stream_options={"include_usage": True})
+    assert told[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert "".join(event["choices"][0]["delta"].get("content", "") for event in told[:-1]) == text
+    assert told[-2]["choices"][0]["finish_reason"] == choice["finish_reason"]
+    assert (told[-1]["choices"], told[-1]["usage"]) == ([], found["usage"])
+    assert {event["object"] for event in told} == {"chat.completion.chunk"}
+    assert len({event["id"] for event in told}) == 1
+
+
+def test_streams_stops_and_seeds(server):
+    asked = {"prompt": PROMPT, "max_tokens": 20, "seed": 5}
+    whole = answer(server, "/v1/completions", **asked)["choices"][0]
+    told = events(server, "/v1/completions", **asked)
+    assert "".join(event["choices"][0]["text"] for event in told) == whole["text"]
+    assert told[-1]["choices"][0]["finish_reason"] == whole["finish_reason"]
+    assert answer(server, "/v1/completions", **{**asked, "seed": 6})["choices"][0]["text"] != whole["text"]
+    stop = whole["text"][3:5]
+    stopped = answer(server, "/v1/completions", **asked, stop=stop)["choices"][0]
+    assert stopped["text"] == whole["text"][: whole["text"].index(stop)]
+    assert stopped["finish_reason"] == "stop"
+    nothing = answer(server, "/v1/completions", prompt=PROMPT, max_tokens=0)
+    assert (nothing["choices"][0]["text"], nothing["choices"][0]["finish_reason"]) == ("", "length")
+
+
+def test_what_is_refused_has_openais_form(server):
+    path = "/v1/completions"
+    status, error = refused(server, path, {"model": "tiny", "prompt": "AB", "min_p": 0.1})
+    assert (status, error["type"], error["param"]) == (400, "invalid_request_error", "min_p")
+    assert refused(server, path, {"model": "absent", "prompt": "AB"})[0] == 404
+    status, error = refused(server, path, {"model": "classes", "prompt": "AB"})
+    assert (status, "its task is classification" in error["message"]) == (400, True)
+    assert "no tokens" in refused(server, path, {"model": "tiny", "prompt": ""})[1]["message"]
+    assert "knows 0 to 63" in refused(server, path, {"model": "tiny", "prompt": [64]})[1]["message"]
+    long = refused(server, path, {"model": "tiny", "prompt": "1" * 700, "stream": True})
+    assert (long[0], "700 tokens" in long[1]["message"]) == (400, True)
+    assert refused(server, path, b"{")[0] == 400
+    assert refused(server, path, {"model": "tiny", "prompt": "1" * 110_000})[0] == 413
+    assert refused(server, path, None, method="GET")[0] == 404
+    assert refused(server, "/v1/embeddings", {"model": "tiny"})[0] == 404
+    assert refused(server, "/v1/models", None, {"Origin": "https://a.example"})[1]["type"] == "permission_error"
+    assert refused(server, path, {"model": "tiny", "prompt": "AB"}, {"zoolens-timeout-ms": "0.001"})[0] == 504
+
+
+def test_conversations_that_are_refused(server):
+    path = "/v1/chat/completions"
+    status, error = refused(server, path, {"model": "tiny", "messages": [{"role": "tool", "content": "1"}]})
+    assert (status, error["message"]) == (400, "The chat template refuses the conversation: No tools.")
+    talk = [{"role": "user", "content": "1"}]
+    assert "has no chat template" in refused(server, path, {"model": "plain", "messages": talk})[1]["message"]
+
+
+def test_a_client_that_leaves_ends_the_text(server):
+    def calls():
+        return json.loads(ask(server, "/v2/models/tiny/stats")[2])["model_stats"][0]["inference_count"]
+
+    connection = connect(server)
+    body = {"model": "tiny", "prompt": PROMPT, "max_tokens": 590, "stream": True}
+    connection.request("POST", "/v1/completions", json.dumps(body))
+    response = connection.getresponse()
+    assert response.readline().startswith(b"data: ")
+    response.close()
+    connection.close()
+    before, deadline = -1, time.monotonic() + 30
+    while (now := calls()) != before and time.monotonic() < deadline:
+        before = now
+        time.sleep(0.3)
+    assert now == before
+    assert answer(server, "/v1/completions", prompt="AB", max_tokens=1)["usage"]["completion_tokens"] == 1
