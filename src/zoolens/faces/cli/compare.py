@@ -16,6 +16,7 @@ from zoolens.faces.cli.options import json_option, wide_option
 from zoolens.faces.cli.stores import store_option
 from zoolens.findings.comparisons.wording import (
     agreement_words,
+    continuation_words,
     metric_words,
     next_token_words,
     silence_words,
@@ -164,6 +165,8 @@ def _print_vectors(console: Any, change: VectorChange) -> None:
         facts.append(f"cosine {change.cosine:.6g}")
     if change.next_tokens is not None:
         facts.append(next_token_words(change.next_tokens))
+    if change.continuations is not None:
+        facts.append(continuation_words(change.continuations))
     if change.score_a is not None and change.score_b is not None and change.difference is not None:
         low, high = change.difference
         facts.append(f"score {change.score_a:.4f} and {change.score_b:.4f}, B − A in \\[{low:+.4f}, {high:+.4f}]")

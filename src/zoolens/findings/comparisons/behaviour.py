@@ -20,6 +20,7 @@ from zoolens.base.statistics.intervals import Interval, paired_difference
 from zoolens.findings.comparisons.compatibility import Compatibility
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.measure.predictions import renumbered
+from zoolens.inventory.tasks.scoring.continuations import ContinuationFigures
 from zoolens.inventory.tasks.task import (
     TOLERANCE,
     Answers,
@@ -71,6 +72,7 @@ class Behaviour:
     relative_l2: float | None = None  # mean of |a − b| / |a|
     cosine: float | None = None  # mean; embeddings only
     next_tokens: NextTokenFigures | None = None  # of language models
+    continuations: ContinuationFigures | None = None  # of texts that they write
     graded: bool = False  # an agreement may lie between 0 and 1, so that `agreeing` is no count
     full: int = 0  # inputs with an agreement of 1
     silent: int = 0  # inputs to which neither answers anything, which counts as full agreement
@@ -234,6 +236,7 @@ def behaviour_of(pair: PairedAnswers) -> Behaviour:
         relative_l2=figures.relative_l2,
         cosine=figures.cosine if task_named(pair.a.task).directional else None,
         next_tokens=figures.next_tokens,
+        continuations=figures.continuations,
         graded=pair.graded,
         full=pair.full,
         silent=pair.silent,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from zoolens.base.present.figures import percent_down, stack_label
 from zoolens.findings.comparisons.behaviour import Accuracy, Behaviour
 from zoolens.findings.comparisons.equivalence import Bounds, Equivalence, ModelBounds, OnData
-from zoolens.findings.comparisons.wording import next_token_words, silence_words
+from zoolens.findings.comparisons.wording import continuation_words, next_token_words, silence_words
 
 NOT_KNOWN = "not known"
 
@@ -79,6 +79,8 @@ def _facts(output: Behaviour) -> Iterator[str]:
         yield f"mean cosine {output.cosine:.5f}"
     if output.next_tokens is not None:
         yield next_token_words(output.next_tokens)
+    if output.continuations is not None:
+        yield continuation_words(output.continuations)
 
 
 def _distance(output: Behaviour) -> Iterator[str]:

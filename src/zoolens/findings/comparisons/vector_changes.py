@@ -13,6 +13,7 @@ from zoolens.base.statistics.resampling import resampled_difference
 from zoolens.findings.comparisons.behaviour import PairedAnswers, pair_answers
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.measure.task_metrics import NOT_COVERED, judgement_of
+from zoolens.inventory.tasks.scoring.continuations import ContinuationFigures
 from zoolens.inventory.tasks.task import Answers, NextTokenFigures, task_named
 
 MOST_CONTESTED: Final = 20  # inputs whose two answers are told
@@ -62,6 +63,7 @@ class VectorChange:
     silent: int = 0  # inputs to which neither answers anything, which counts as full agreement
     metric: MetricChange | None = None  # where truths judge the task
     next_tokens: NextTokenFigures | None = None  # of language models
+    continuations: ContinuationFigures | None = None  # of texts that they write
     unknown: str = ""  # why the agreement is not known
     incomparable: tuple[str, ...] = ()  # metrics that count something else in each of the two
     contested: tuple[ContestedInput, ...] = ()  # of a graded agreement, the lowest first
@@ -100,6 +102,7 @@ def compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
             silent=pair.silent,
             metric=None if place else _metric_change(a, b),
             next_tokens=figures.next_tokens,
+            continuations=figures.continuations,
             incomparable=() if place else pair.incomparable,
             unknown=task_named(ours.task).unknown_agreement(ours, theirs) if ours.task == theirs.task else "",
             contested=tuple(_contested(a, b, place, pair)) if task_named(ours.task).graded else (),

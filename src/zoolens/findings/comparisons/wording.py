@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from zoolens.base.statistics.intervals import Interval
+from zoolens.inventory.tasks.scoring.continuations import NEAR, ContinuationFigures
 from zoolens.inventory.tasks.task import NextTokenFigures
 
 _LEAST_P: Final = 1e-15
@@ -67,6 +68,20 @@ def next_token_words(found: NextTokenFigures) -> str:
         f"{_range(found.divergence_interval, 1, '.3g')} (over {kept} and the others as one, so at least that over all "
         "tokens), "
         f"1 − total variation over all tokens between {100 * low:.2f} and {100 * high:.2f} %"
+    )
+
+
+def continuation_words(found: ContinuationFigures) -> str:
+    """Where two models write other texts, and how much that means."""
+    alike = f"the same text behind {found.identical} of {found.prompts} prompts"
+    parted = found.prompts - found.identical
+    if not parted:
+        return alike
+    near = f"{found.near_ties} of {parted} are near ties (no more than {NEAR:g} nats in both)"
+    bounded = f" (for {found.at_least} of them only a lower bound is known)" if found.at_least else ""
+    return (
+        f"{alike}; the others part after {found.common_tokens:g} tokens (median), where A prefers its own token by "
+        f"{found.gap_a:.2g} nats and B its own by {found.gap_b:.2g} (medians){bounded}; {near}"
     )
 
 

@@ -21,12 +21,16 @@ from zoolens.findings.measure.several_inputs import (
     several_inputs,
 )
 from zoolens.findings.measure.text_choices import answered_choices
+from zoolens.findings.measure.text_generation import answered_prompts
 from zoolens.findings.measure.text_pairs import beside, has_pairs, reading_both
 from zoolens.inventory.datasets.choices import CHOICE
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
 from zoolens.inventory.datasets.loader import Preparation
+from zoolens.inventory.datasets.prompts import PROMPT
 from zoolens.inventory.datasets.sound.waveform import RECORD
+from zoolens.inventory.datasets.text_dataset import Prompt, Writing
 from zoolens.inventory.manifests.schema import MODALITIES, Input, Output
+from zoolens.inventory.manifests.schema_texts import NextTokens
 from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.inventory.preprocess.classlookup import class_translation, find_outputs
 from zoolens.inventory.preprocess.outputs import build_scores, labels_of
@@ -36,6 +40,7 @@ from zoolens.inventory.preprocess.text import PrepareText, check_vocabulary
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.outputs.noise_probe import made_up_feeds
 from zoolens.inventory.runtimes.runtime import Session, TensorSpec
+from zoolens.inventory.tasks.generation import Generation
 from zoolens.inventory.tasks.output_setup import OutputSetup, named_tensor, tensors_by_role
 from zoolens.inventory.tasks.task import task_named
 
@@ -55,6 +60,7 @@ class Subject:
     several: SeveralInputs | None = None  # of a model with several inputs that the dataset and the manifest fill
     alone: bool = False  # its inputs have no batch axis: one sample is run at a time
     choosing: bool = False  # samples are texts with choices, each of which is a call
+    writing: Writing | None = None  # samples are prompts, which are continued token by token
     extents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # shapes of made-up inputs
 
     @property
@@ -93,16 +99,24 @@ class Subject:
         """Raw answers of one batch, for each output."""
         if self.sound is not None and self.sound.windowed:
             return self.raw_answers(self.sound.answered(self.session, batch), batch)
+        if self.text is not None and self.writing is not None:
+            return (answered_prompts(self.text, self.session, batch, self.writing, self.kept_tokens),)
         if self.text is not None and self.choosing:
             return answered_choices(self.text, batch, self._answers_to)
         return beside([self._answers_to(call) for call in self._calls(batch)])
+
+    @property
+    def kept_tokens(self) -> int:
+        """How many of the most likely tokens are kept at each position of a text."""
+        steps = self.job.manifest.outputs[0].postprocess
+        return next((step for step in steps if isinstance(step, NextTokens)), NextTokens(op="next_tokens")).top
 
     def _answers_to(self, call: Array) -> tuple[Raw, ...]:
         return self.raw_answers(self.session.predict(self.named_inputs(call)), call)
 
     def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Raw, ...]]]:
         """Hand batches to the model; what is given back waits for their answers. In our own process it waits here."""
-        if self.choosing or (self.sound is not None and self.sound.windowed):
+        if self.choosing or self.writing is not None or (self.sound is not None and self.sound.windowed):
             # Each is many calls already, of which one may need the answer to the one before. Of the logits for a
             # choice, most are not needed and can be gone before the next ones come.
             answers = [self.predict(batch) for batch in batches]
@@ -260,10 +274,28 @@ def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
             f"The samples are texts with choices, but {job.entry.ref} does {tasks[0].name}.",
             hint="Models of the next token (task: language-model) choose.",
         )
-    preparation = Preparation(lambda sample: text(sample.value), text.many, uneven=choosing)
+    writing = _writing(job, dataset) if dataset.truth_kind == PROMPT else None
+    uneven = choosing or writing is not None
+    preparation = Preparation(lambda sample: text(sample.value), text.many, uneven=uneven)
     if any(task.located for task in tasks):
         preparation = replace(preparation, memo=lambda sample: text.places(sample.value))
-    return Subject(job, session, text.tensors["input_ids"], outputs, preparation, text, choosing=choosing)
+    return Subject(
+        job, session, text.tensors["input_ids"], outputs, preparation, text, choosing=choosing, writing=writing
+    )
+
+
+def _writing(job: Job, dataset: Dataset) -> Writing | None:
+    """What the model is to write behind the prompts of a dataset, which are all alike in that."""
+    task = job.manifest.outputs[0].task
+    if task != Generation.name or len(job.manifest.outputs) > 1:
+        raise DatasetError(
+            f"The samples are prompts, but {job.entry.ref} does {task}.",
+            hint="Models of the next token (task: language-model) go on with prompts.",
+        )
+    job.runtime.require("extend")
+    first = dataset.read(0).value.item()
+    assert isinstance(first, Prompt)  # of which the dataset is made
+    return first.writing
 
 
 def _sound_subject(job: Job, session: Session, dataset: Dataset) -> Subject:

@@ -21,6 +21,7 @@ BUILT_IN: Final = {
     "text": "zoolens.inventory.datasets.texts:open_texts",
     "passages": "zoolens.inventory.datasets.passages:open_passages",
     "choices": "zoolens.inventory.datasets.choices:open_choices",
+    "prompts": "zoolens.inventory.datasets.prompts:open_prompts",
     "coco": "zoolens.inventory.datasets.coco:open_coco",
     "masks": "zoolens.inventory.datasets.mask_folder:open_mask_folder",
     "voc": "zoolens.inventory.datasets.voc:open_voc",

@@ -68,7 +68,29 @@ class Choices:
         return f"{self.context} | {' / '.join(self.choices)}"
 
 
-Value = str | TextPair | Words | Choices
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What a model writes behind a prompt."""
+
+    tokens: int  # at most
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The beginning of a text that a model goes on with."""
+
+    text: str
+    writing: Writing
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (self.text,)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Value = str | TextPair | Words | Choices | Prompt
 
 
 @dataclass(frozen=True)
@@ -131,6 +153,8 @@ class TextDataset(Dataset):
                 digest.update(f"{type(text).__name__} {len(text.parts)};".encode())
             if isinstance(text, Choices):
                 _add_text(digest, text.delimiter)
+            if isinstance(text, Prompt):
+                _add_text(digest, repr(text.writing))
             for part in (text,) if isinstance(text, str) else text.parts:
                 _add_text(digest, part)
         digest.update(b"labels" + self._labels.astype("<i8").tobytes())

@@ -17,6 +17,7 @@ A truth has a kind, and arrays by name. The kinds and their arrays:
 - `continuation`: `whole` (one bool: true; the sample is a text, of which each part should be foreseen from what stands
   before it).
 - `choice`: `answer` (one number, int64: the place of the right choice, counted from 0).
+- `prompt`: nothing: a text may go on in many ways.
 - `activity`: `intervals` (n × 2, float64: begin and end in seconds), `timed` (one bool; false: where there is an
   interval, the sound is active at some moment, and nobody said when).
 """
@@ -43,6 +44,7 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "text": {"text": "U"},
     "continuation": {"whole": "b"},
     "choice": {"answer": "i"},
+    "prompt": {},
     "activity": {"intervals": "f", "timed": "b"},
 }
 # What each kind of truth is called in a sentence.
@@ -58,6 +60,7 @@ WORDS: Final[Mapping[str, str]] = {
     "text": "texts",
     "continuation": "texts to foresee",
     "choice": "right choices",
+    "prompt": "prompts",
     "activity": "intervals of activity",
 }
 UNJUDGED: Final = {"uint8": 255, "uint16": 65535}  # in a mask: pixels that count neither for nor against a model

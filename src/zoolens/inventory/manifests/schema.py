@@ -59,8 +59,7 @@ FORMATS = (  # those of the built-in runtimes
     "fake",
 )
 
-# The built-in ones.
-TASKS = (
+TASKS = (  # the built-in ones
     "classification",
     "detection",
     "segmentation",
@@ -73,6 +72,7 @@ TASKS = (
     "text-recognition",
     "language-model",
     "multiple-choice",
+    "generation",
     "other",
 )
 

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import DatasetError, ManifestError, ModelError
-from zoolens.inventory.datasets.text_dataset import Choices, TextPair, Value, Words
+from zoolens.inventory.datasets.text_dataset import Choices, Prompt, TextPair, Value, Words
 from zoolens.inventory.manifests.schema import Input
 from zoolens.inventory.manifests.schema_inputs import TOKEN_TYPES
 from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.preprocess.array_inputs import Prepare
+from zoolens.inventory.preprocess.generating_tokenizer import GeneratingTokenizer
 from zoolens.inventory.preprocess.tokenizer_client import (
     ChoiceTokens,
-    OpenTokenizer,
     TokenPlaces,
     Tokens,
     token_places,
@@ -74,7 +74,7 @@ class PrepareText(Prepare):
         self._record = np.dtype(
             [*fields, (_LENGTH, np.int64), (_CUT, np.bool_), (_UNKNOWN, np.int64), (_KEPT, np.int64)]
         )
-        self.tokenizer = OpenTokenizer(self.declared, tokenizer)
+        self.tokenizer = GeneratingTokenizer(self.declared, tokenizer)
 
     def __call__(self, value: Array) -> Array:
         alone = np.asarray(value, object if isinstance(value, str) else None)
@@ -94,6 +94,8 @@ class PrepareText(Prepare):
             if len(texts) > 1:
                 raise DatasetError("Questions with choices are prepared one by one.")
             return self._choice_records(self._choice_tokens(texts[0]))[np.newaxis]
+        if texts and isinstance(texts[0], Prompt):
+            return self._prompt_records([str(text) for text in texts])
         if self.each and texts and isinstance(texts[0], TextPair):
             both = [self._encoded([text.parts[place] for text in texts]) for place in range(2)]
             pairs = np.empty(len(texts), np.dtype([(name, self._record) for name in _BOTH]))
@@ -102,12 +104,14 @@ class PrepareText(Prepare):
             return pairs
         return self._encoded(texts)
 
-    def places(self, value: Array) -> TokenPlaces | ChoiceTokens:
+    def places(self, value: Array) -> TokenPlaces | ChoiceTokens | Prompt:
         """Where the tokens of a sample come from, which reading answers for tokens needs to know."""
         sample = value.item() if isinstance(value, np.ndarray) else value
         self._check_form([sample])
         if isinstance(sample, Choices):
             return self._choice_tokens(sample)
+        if isinstance(sample, Prompt):
+            return sample
         tokens = self.tokenizer.encode([sample], places=True)
         # The same sample is prepared next.
         self._last = sample, tokens
@@ -132,6 +136,20 @@ class PrepareText(Prepare):
         end = answer.shape[1] if self.declared.padding_side == "left" else count
         return answer[:, end - kept : end]
 
+    def prompt_ids(self, record: Array) -> Array:
+        """The tokens of one prompt, from its record."""
+        row = record[self.tensors["input_ids"].name][self._columns(record[np.newaxis])]
+        return np.asarray(row, np.int32)
+
+    def _prompt_records(self, texts: Sequence[str]) -> Array:
+        records = self._encoded(texts)
+        if records[_CUT].any():
+            longest = self.declared.max_length
+            raise DatasetError(
+                f"A prompt has more than the {longest:,} tokens that the model takes.", hint="Shorten it."
+            )
+        return records
+
     def _choice_tokens(self, sample: Choices) -> ChoiceTokens:
         last = self._last_choices
         if last is None or last.sample is not sample:
@@ -150,8 +168,8 @@ class PrepareText(Prepare):
         return self._records(self.tokenizer.encode(texts))
 
     def _check_form(self, texts: Sequence[Value]) -> None:
-        if any(isinstance(text, Choices) for text in texts) and self.declared.pair is not None:
-            raise DatasetError("The sample is a text with choices, but the model takes pairs.")
+        if any(isinstance(text, Choices | Prompt) for text in texts) and self.declared.pair is not None:
+            raise DatasetError("The sample is a text to go on with, but the model takes pairs.")
         pairs = [isinstance(text, TextPair) for text in texts]
         wanted = self.declared.pair is not None
         if wanted and not all(pairs):
@@ -237,7 +255,7 @@ def is_text(values: Array) -> bool:
     """Whether these are samples of text: Python objects, since a text may be as long as it likes."""
     if values.dtype != object or values.ndim != 1:
         return False
-    return all(isinstance(value, str | TextPair | Words | Choices) for value in values.tolist())
+    return all(isinstance(value, str | TextPair | Words | Choices | Prompt) for value in values.tolist())
 
 
 def has_choices(values: Array) -> bool:

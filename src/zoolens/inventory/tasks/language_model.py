@@ -76,7 +76,7 @@ class LanguageModel(Task):
     roles: ClassVar[Mapping[str, bool]] = {ROLE: True}
     located = True
     truth = CONTINUATION
-    by_truth: ClassVar[Mapping[str, str]] = {"choice": "multiple-choice"}
+    by_truth: ClassVar[Mapping[str, str]] = {"choice": "multiple-choice", "prompt": "generation"}
     ragged = frozenset({FOLLOWING, TRUE, IDS, LOGS})
 
     def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:

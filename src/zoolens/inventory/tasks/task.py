@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from zoolens.inventory.tasks.drawing import Drawing
     from zoolens.inventory.tasks.judgement import Judgement
     from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
+    from zoolens.inventory.tasks.scoring.continuations import ContinuationFigures
 
 DEFAULT_TASK: Final = "classification"  # of an output whose manifest names none
 TOLERANCE: Final = 1e-3  # of relative l2 distance, below which two vectors count as the same answer
@@ -91,6 +92,7 @@ class PairFigures:
     top5_overlap: float | None = None
     cosine: float | None = None  # mean
     next_tokens: NextTokenFigures | None = None
+    continuations: ContinuationFigures | None = None
 
 
 class Task(ABC):
@@ -280,6 +282,7 @@ BUILT_IN: Final = {
     "text-recognition": "zoolens.inventory.tasks.text_recognition:TextRecognition",
     "language-model": "zoolens.inventory.tasks.language_model:LanguageModel",
     "multiple-choice": "zoolens.inventory.tasks.multiple_choice:MultipleChoice",
+    "generation": "zoolens.inventory.tasks.generation:Generation",
     "other": "zoolens.inventory.tasks.vectors:Vectors",
     "segmentation": "zoolens.inventory.tasks.segmentation:Segmentation",
     "voice-activity": "zoolens.inventory.tasks.voice_activity:VoiceActivity",

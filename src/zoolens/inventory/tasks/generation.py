@@ -1,0 +1,120 @@
+"""Texts that a language model writes behind prompts, token by token, each time the most likely one.
+
+Two models that write alike agree fully. Where they part, the question is how much it means: with two tokens that are
+nearly as likely, rounding decides, and everything behind is another text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.inventory.tasks.ragged import Ragged
+from zoolens.inventory.tasks.scoring.continuations import (
+    Continuation,
+    ContinuationFigures,
+    common_beginning,
+    continuation_figures,
+)
+from zoolens.inventory.tasks.task import TOLERANCE, Answers, Column, Floats, PairFigures, Task, ragged_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from zoolens.inventory.tasks.documents import AnswerClasses
+    from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
+
+ROLE: Final = "logits"
+PROMPT: Final = "prompt"
+WRITTEN: Final = "written"
+IDS: Final = "top_ids"
+LOGS: Final = "top_logprobs"
+TEXT: Final = "text"  # in UTF-8
+_COLUMNS: Final = {PROMPT: np.int32, WRITTEN: np.int32, IDS: np.int32, LOGS: np.float32, TEXT: np.uint8}
+_SIGNATURE: Final = 64
+_SHOWN: Final = 120  # characters of a text
+
+
+class Generation(Task):
+    name = "generation"
+    summary = "A text that goes on from a prompt, token by token"
+    unit = "tokens"
+    roles: ClassVar[Mapping[str, bool]] = {ROLE: True}
+    located = True
+    ragged = frozenset(_COLUMNS)
+
+    def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:
+        import pyarrow as pa
+
+        return {name: pa.list_(pa.from_numpy_dtype(dtype)) for name, dtype in _COLUMNS.items()}
+
+    def reader(self, setup: OutputSetup) -> Reader:
+        setup.require_one_text()
+
+        def read(tensors: Mapping[str, NDArray[Any]], memos: Sequence[Any]) -> list[Mapping[str, NDArray[Any]]]:
+            return [{name: tensors[name][place] for name in _COLUMNS} for place in range(len(memos))]
+
+        return read
+
+    def keep(self, values: Sequence[Mapping[str, NDArray[Any]]], labels: NDArray[Any] | None) -> Mapping[str, Column]:
+        return {name: Ragged.of([each[name] for each in values], dtype) for name, dtype in _COLUMNS.items()}
+
+    def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
+        """The share of the longer continuation that stands before the first token at which the two part."""
+        if not _same_prompts(a, b):
+            return np.full(len(a), np.nan)
+        pairs = zip(ragged_column(a, WRITTEN), ragged_column(b, WRITTEN), strict=True)
+        return np.array([common_beginning(*pair) / max(1, *map(len, pair)) for pair in pairs], np.float64)
+
+    def unknown_agreement(self, a: Answers, b: Answers) -> str:
+        if _same_prompts(a, b):
+            return ""
+        return "the two split the prompts into different tokens, so that those which they write cannot be compared"
+
+    def agreement_name(self, tolerance: float = TOLERANCE) -> str:
+        return "mean share of the text before the first other token"
+
+    def figures(self, a: Answers, b: Answers) -> PairFigures:
+        if not _same_prompts(a, b) or not len(a):
+            return PairFigures()
+        found: ContinuationFigures = continuation_figures(_continuations(a), _continuations(b))
+        return PairFigures(continuations=found)
+
+    def signature(self, answers: Answers) -> NDArray[Any]:
+        """How often each token, by its number, was written."""
+        rows = ragged_column(answers, WRITTEN)
+        vectors = np.zeros((len(rows), _SIGNATURE), np.float32)
+        for vector, row in zip(vectors, rows, strict=True):
+            np.add.at(vector, row % _SIGNATURE, 1)
+        return vectors
+
+    def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        text = _text(answers, place)
+        shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+        return f"{shown} ({len(ragged_column(answers, WRITTEN)[place])} tokens)"
+
+    def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
+        written, best = ragged_column(answers, WRITTEN)[place], _continuation(answers, place).logs[:, 0]
+        return {"text": _text(answers, place), "tokens": written.tolist(), "logprobs": best.tolist()}
+
+
+def _text(answers: Answers, place: int) -> str:
+    return bytes(ragged_column(answers, TEXT)[place].astype(np.uint8)).decode("utf-8", "replace")
+
+
+def _same_prompts(a: Answers, b: Answers) -> bool:
+    ours, theirs = ragged_column(a, PROMPT), ragged_column(b, PROMPT)
+    return all(np.array_equal(*pair) for pair in zip(ours, theirs, strict=True))
+
+
+def _continuations(answers: Answers) -> list[Continuation]:
+    return [_continuation(answers, place) for place in range(len(answers))]
+
+
+def _continuation(answers: Answers, place: int) -> Continuation:
+    written, ids, logs = (ragged_column(answers, name)[place] for name in (WRITTEN, IDS, LOGS))
+    shape = len(written), -1 if len(written) else 0
+    return Continuation(written, ids.reshape(shape), logs.reshape(shape).astype(np.float64))

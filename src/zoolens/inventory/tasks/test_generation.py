@@ -1,0 +1,134 @@
+"""Texts that models write: where two part and how near a tie that is, and what a tiny model makes of prompts."""
+
+import json
+
+import numpy as np
+import pytest
+
+import zoolens
+from zoolens.base.errors import DatasetError
+from zoolens.base.store.store import open_store
+from zoolens.findings.measure.answers import run_predictions
+from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.tasks.generation import IDS, LOGS, PROMPT, TEXT, WRITTEN, Generation
+from zoolens.inventory.tasks.task import Answers
+from zoolens.testing import language_models
+from zoolens.testing.task_contract import N, TaskContract
+
+
+def written(tokens, others=None, logs=(-0.5, -0.55), prompt=(1, 2)):
+    """An answer with two kept tokens at each position: the written one and another."""
+    others = [99] * len(tokens) if others is None else others
+    return {
+        PROMPT: np.array(prompt),
+        WRITTEN: np.array(tokens),
+        IDS: np.array(list(zip(tokens, others, strict=True))),
+        LOGS: np.array([logs] * len(tokens), np.float32),
+        TEXT: np.frombuffer(" ".join(map(str, tokens)).encode(), np.uint8),
+    }
+
+
+class TestGeneration(TaskContract):
+    task_class = Generation
+
+    def values(self, seed):
+        random = np.random.default_rng(seed)
+        return [written(random.integers(0, 3, 1 + place % 5).tolist()) for place in range(N)]
+
+
+def answers(*rows):
+    task = Generation()
+    return Answers("logits", task.name, task.keep(rows, None))
+
+
+def test_agreement_is_the_share_before_the_first_other_token():
+    ours = answers(written([1, 2, 3, 4]), written([1, 2]), written([7]))
+    theirs = answers(written([1, 2, 9, 4]), written([1, 2]), written([8, 1, 1]))
+    assert Generation().agreement(ours, theirs).tolist() == [0.5, 1, 0]
+
+
+def test_a_near_tie_is_told_from_another_opinion():
+    ours = answers(written([1, 2, 3], [8, 8, 9]), written([5], [6], (-0.1, -2.4)), written([4], [5]))
+    theirs = answers(written([1, 2, 9], [8, 8, 3]), written([6], [5]), written([4], [5]))
+    found = Generation().figures(ours, theirs).continuations
+    assert (found.prompts, found.identical, found.common_tokens, found.near_ties, found.at_least) == (3, 1, 1.0, 1, 0)
+    assert found.gap_a == pytest.approx((0.05 + 2.3) / 2)
+    assert found.gap_b == pytest.approx(0.05)
+
+
+def test_a_token_that_was_not_kept_gives_a_lower_bound_and_is_no_near_tie():
+    found = Generation().figures(answers(written([1])), answers(written([2]))).continuations
+    assert (found.near_ties, found.at_least) == (0, 1)
+
+
+def test_prompts_in_other_tokens_are_not_compared():
+    ours, theirs = answers(written([1])), answers(written([1], prompt=(1, 3)))
+    assert np.isnan(Generation().agreement(ours, theirs)).all()
+    assert "different tokens" in Generation().unknown_agreement(ours, theirs)
+    assert Generation().figures(ours, theirs).continuations is None
+
+
+def prompts(folder, *texts, options=""):
+    (folder / "prompts.jsonl").write_text("\n".join(json.dumps({"prompt": text}) for text in texts))
+    return f"prompts:{folder / 'prompts.jsonl'}{options}"
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "says"),
+    [
+        ('{"text": "a"}', "", "has no 'prompt', but text"),
+        ('{"prompt": 3}', "", "has no text in 'prompt', but '3'"),
+        ('{"prompt": "a"}', "?tokens=0", "tokens is a number from 1 to 65,536, not '0'"),
+        ('{"prompt": "a"}', "?tokens=many", "not 'many'"),
+    ],
+)
+def test_prompts_that_cannot_be_read_are_explained(tmp_path, line, options, says):
+    (tmp_path / "prompts.jsonl").write_text(line)
+    with pytest.raises(DatasetError, match=says):
+        open_dataset(f"prompts:{tmp_path / 'prompts.jsonl'}{options}")
+
+
+def test_how_much_is_written_belongs_to_the_data(tmp_path):
+    few, many = (open_dataset(prompts(tmp_path, "X", options=f"?tokens={count}")) for count in (3, 4))
+    assert few.fingerprint() != many.fingerprint()
+
+
+def evaluated(tmp_path, store, data, **options):
+    language_models.gguf(tmp_path)
+    (outcome,) = zoolens.evaluate(
+        tmp_path / "tiny.gguf", data=data, store=store, runtimes="llamacpp", batches=(), cold=False, **options
+    )
+    return outcome
+
+
+def test_a_model_writes_as_numpy_does(tmp_path):
+    pytest.importorskip("xllamacpp")
+    pytest.importorskip("tokenizers")
+    data = prompts(tmp_path, "XYZ", "QRS AB", options="?tokens=6")
+    with open_store(tmp_path / "store") as store:
+        outcome = evaluated(tmp_path, store, data, precision="float32")
+        assert not outcome.errors
+        found = run_predictions(store, outcome.run).main
+    assert found.task == "generation"
+    end = language_models.VOCABULARY - 1
+    for place in range(2):
+        text = found.columns[PROMPT][place].tolist()
+        for number, token in enumerate(found.columns[WRITTEN][place].tolist()):
+            logits = language_models.reference(text)[-1]
+            assert token == int(np.argmax(logits))
+            logs = logits - np.log(np.exp(logits).sum())
+            np.testing.assert_allclose(
+                found.columns[LOGS][place].reshape(-1, 20)[number], np.sort(logs)[::-1][:20], atol=1e-4
+            )
+            text.append(token)
+        assert len(found.columns[WRITTEN][place]) == 6 or text[-1] == end
+
+
+def test_what_cannot_be_continued_is_said(tmp_path):
+    pytest.importorskip("xllamacpp")
+    pytest.importorskip("tokenizers")
+    with open_store(tmp_path / "store") as store:
+        outcome = evaluated(tmp_path, store, prompts(tmp_path, "X" * 590, options="?tokens=20"))
+        assert "would have 601 tokens, and the context of tiny.gguf has 600" in str(outcome.errors)
+        outcome = evaluated(tmp_path, store, prompts(tmp_path, "X" * 700))
+        assert "A prompt has more than the 600 tokens" in str(outcome.errors)
