@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from zoolens.base.engine import faults
 from zoolens.base.engine.environments import Environment, EnvSpec
+from zoolens.base.engine.fork_server import ForkedProcess, Preloaded, forked_process
 from zoolens.base.engine.launcher import launch
 from zoolens.base.engine.policy import Rights, worker_policy
 from zoolens.base.engine.sandbox import Policy
@@ -36,6 +37,7 @@ _TAIL_LINES: Final = 40
 _GRACE: Final = 5.0  # seconds for a dead process to be collected
 
 Report = Callable[[Any], None]
+_Process = subprocess.Popen[bytes] | ForkedProcess
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class WorkerKind:
 
     `name` is for sentences ("training process"). `main(settings, began_ns)` of `module` is run; `settings` come to what
     `Service` needs. `plugin` is the module whose package it needs beside ours. Without `rights` it is not sandboxed.
-    `own_folder`: also without a sandbox its temporary folder is its own, and goes with it.
+    `own_folder`: also without a sandbox its temporary folder is its own, and goes with it. `preloaded`: where that is
+    possible, it is forked from a process that has imported these; for workers of our own environment without a sandbox.
     """
 
     name: str
@@ -55,6 +58,7 @@ class WorkerKind:
     settings: tuple[tuple[str, str], ...] = ()
     rights: Rights | None = None
     own_folder: bool = False
+    preloaded: Preloaded | None = None
 
 
 class WorkerProcess:
@@ -109,6 +113,11 @@ class WorkerProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def forked(self) -> bool:
+        """Whether it was forked from a process that has imported what it needs."""
+        return isinstance(self._process, ForkedProcess)
 
     @property
     def running(self) -> bool:
@@ -288,13 +297,16 @@ def _arena(shared: list[Channel | Arena]) -> Arena:
     return arena
 
 
-def _start(
-    kind: WorkerKind, environment: Environment | None, passed: tuple[int, ...], folder: Path | None
-) -> subprocess.Popen[bytes]:
+def _start(kind: WorkerKind, environment: Environment | None, passed: tuple[int, ...], folder: Path | None) -> _Process:
+    settings = {**dict(kind.settings), "parent": os.getpid(), "spawned_ns": time.monotonic_ns()}
+    if kind.preloaded is not None and kind.rights is None and environment is None:
+        forked = forked_process(kind.preloaded, kind.module, settings, passed, dict(kind.variables), folder)
+        if forked is not None:
+            return forked
     own_folder = {"TMPDIR": str(folder)} if folder is not None and kind.own_folder else {}
     return launch(
         kind.module,
-        {**dict(kind.settings), "descriptors": passed, "parent": os.getpid(), "spawned_ns": time.monotonic_ns()},
+        {**settings, "descriptors": passed},
         environment,
         kind.plugin,
         variables={**dict(kind.variables), **own_folder},
@@ -313,7 +325,7 @@ def _policy(kind: WorkerKind, environment: Environment | None, folder: Path | No
     return worker_policy(folder, kind.plugin, environment, kind.rights)
 
 
-def _end(process: subprocess.Popen[bytes], owner: int, folder: Path | None, *shared: Channel | Arena) -> None:
+def _end(process: _Process, owner: int, folder: Path | None, *shared: Channel | Arena) -> None:
     # A forked child of ours must not end a worker that is not its own.
     if os.getpid() != owner:
         return
@@ -330,18 +342,18 @@ def _close(folder: Path | None, *shared: Channel | Arena) -> None:
         remove_scratch(folder)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: _Process) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         # The whole group: compilers and helpers that a framework has started would outlive it.
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _kill_over_quota(process: subprocess.Popen[bytes], over_quota: threading.Event) -> None:
+def _kill_over_quota(process: _Process, over_quota: threading.Event) -> None:
     over_quota.set()
     _kill(process)
 
 
-def _keep_tail(process: subprocess.Popen[bytes], tail: deque[str]) -> None:
+def _keep_tail(process: _Process, tail: deque[str]) -> None:
     """Drain what the worker and its framework print, so that they never block, and keep the end of it."""
     assert process.stdout is not None  # asked for in `_start`
     with process.stdout as stream:

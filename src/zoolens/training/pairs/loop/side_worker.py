@@ -1,6 +1,8 @@
 """The process that runs the user's code: it calls their function once, and answers what is asked about the network.
 
-{"do": "open"} calls the function; the other requests are about what it returned. Tensors lie in the shared memory.
+{"do": "open"} calls the function; in the fork of a process that imported its framework before, the answer may be
+that the code needs a process of its own. The other requests are about what it returned. Tensors lie in the shared
+memory.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from zoolens.base.engine.fork_host import Preloading
 from zoolens.base.engine.service import Message, Service
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.ir.serialisation import pack
@@ -31,7 +34,7 @@ from zoolens.training.pairs.sides.user_code import call_user_function, digest_of
 
 
 def main(settings: Mapping[str, Any], began_ns: int) -> None:
-    side = _Side(Service(settings, began_ns))
+    side = _Side(Service(settings, began_ns), settings.get("preloading"))
     side.service.serve(side.answer, doing)
 
 
@@ -43,8 +46,9 @@ def doing(request: Mapping[str, Any]) -> str:
 
 
 class _Side:
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, preloading: Preloading | None = None) -> None:
         self.service = service
+        self._preloading = preloading
         self._code = ""
         self._request: Message = {}
         self._made: Any = None
@@ -86,6 +90,9 @@ class _Side:
         self._make()
         with user_errors(self._code):
             facts = self.network.facts()
+        mismatch = None if self._preloading is None else self._preloading.mismatch()
+        if mismatch is not None:
+            return {"unfit": mismatch}
         return {
             "framework": self.network.framework,
             "dtype": self.network.dtype(),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from zoolens.base.engine.fork_server import Preloaded
 from zoolens.base.errors import ModelError
 from zoolens.training.pairs.data.batch import TrainingBatch
 from zoolens.training.pairs.data.sources import BatchSource, described
@@ -138,6 +139,10 @@ class LiveTrainableSide(LiveSide, TrainableSide):
 
 class WorkerTrainableSide(WorkerSide, TrainableSide):
     """A function of the user's code in a process of its own."""
+
+    def _preloaded(self, name: SideName, device: Device) -> Preloaded | None:
+        """Nothing: the key of a kept training has the versions of all packages that its process has imported."""
+        return None
 
     def begin(self, seed: int, *, fresh: bool = True) -> None:
         self._ask({"do": "train_begin", "seed": seed, "fresh": fresh}, "beginning a training")

@@ -17,8 +17,9 @@ from typing import Any, Final, Literal, Self
 
 import numpy as np
 
+from zoolens.base.engine.fork_server import Preloaded
 from zoolens.base.engine.process import WorkerKind, WorkerProcess
-from zoolens.base.errors import ModelError, ZoolensError
+from zoolens.base.errors import ModelError, WorkerTimeout, ZoolensError
 from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.ir.serialisation import unpack
 from zoolens.training.pairs.mapping.comparable_graph import comparable
@@ -33,6 +34,7 @@ from zoolens.training.pairs.mapping.origins import (
 from zoolens.training.pairs.networks.framework import Array
 from zoolens.training.pairs.networks.recognition import recognised
 from zoolens.training.pairs.reading.side_facts import SideFacts
+from zoolens.training.pairs.sides.framework_imports import preloaded_for
 
 TIMEOUT: Final = 300.0  # seconds for one answer, of which calling the function is the first
 Device = Literal["cpu", "gpu"]
@@ -47,6 +49,8 @@ _VARIABLES: Final[Mapping[Device, Mapping[str, str]]] = {
         "JAX_DEFAULT_MATMUL_PRECISION": "float32",
     },
 }
+# Files whose functions are called in a process that is started for them, with the time of their last change.
+_STARTED: Final[set[tuple[str, int]]] = set()
 _MOST: Final = 1 << 28  # numbers of one input
 _INPUT: Final = re.compile(r"(?:(int|float):)?(\d{1,9}(?:[x×]\d{1,9}){0,5})")
 
@@ -230,33 +234,64 @@ class WorkerSide(PortSide):
     ) -> None:
         self.text = name.text
         self._timeout = timeout
-        kind = WorkerKind(
-            f"process of {name.text}",
-            "zoolens.training.pairs.loop.side_worker",
-            "zoolens.training.pairs.loop.side_worker",
-            variables=(("TF_CPP_MIN_LOG_LEVEL", "3"), *_VARIABLES[device].items()),
-            own_folder=True,
-        )
-        self._worker = WorkerProcess(kind)
+        message = {
+            "do": "open",
+            "code": name.code,
+            "function": name.function,
+            "name": name.text,
+            "shapes": [list(given.shape) for given in inputs],
+            "kinds": [given.kind for given in inputs],
+            "device": device,
+        }
+        about = self._opened(name, message, device)
         try:
-            about = self._ask(
-                {
-                    "do": "open",
-                    "code": name.code,
-                    "function": name.function,
-                    "name": name.text,
-                    "shapes": [list(given.shape) for given in inputs],
-                    "kinds": [given.kind for given in inputs],
-                    "device": device,
-                },
-                f"calling {name.function}",
-            )
             self.framework, self.dtype = str(about["framework"]), str(about["dtype"])
             self.facts = SideFacts.model_validate(about["facts"])
             self.learned, self.notes = _names(about["learned"]), tuple(map(str, about["notes"]))
         except BaseException:
             self._worker.stop()
             raise
+
+    def _opened(self, name: SideName, message: Mapping[str, Any], device: Device) -> Mapping[str, Any]:
+        """Start the process, and call the function in it. Where a fork of a process that had imported the framework
+        before is in doubt, a process of its own has the last word: errors are always from such a one."""
+        kind = WorkerKind(
+            f"process of {name.text}",
+            "zoolens.training.pairs.loop.side_worker",
+            "zoolens.training.pairs.loop.side_worker",
+            variables=(("TF_CPP_MIN_LOG_LEVEL", "3"), *_VARIABLES[device].items()),
+            own_folder=True,
+            preloaded=self._preloaded(name, device),
+        )
+        doing = f"calling {name.function}"
+        try:
+            about = self._called(kind, message, doing)
+        except WorkerTimeout:
+            raise
+        except ZoolensError:
+            if not self._worker.forked:
+                raise
+            about = {"unfit": "it raises an error"}
+        if "unfit" in about:
+            _STARTED.add(_version(name))
+            self._worker.stop()
+            about = self._called(replace(kind, preloaded=None), message, doing)
+        return about
+
+    def _preloaded(self, name: SideName, device: Device) -> Preloaded | None:
+        """What the process may have imported before the user's code. A GPU's driver does not survive a fork."""
+        if device != "cpu" or _version(name) in _STARTED:
+            return None
+        return preloaded_for(name.code)
+
+    def _called(self, kind: WorkerKind, message: Mapping[str, Any], doing: str) -> Mapping[str, Any]:
+        self._worker = WorkerProcess(kind)
+        try:
+            about: Mapping[str, Any] = self._ask(message, doing)
+        except BaseException:
+            self._worker.stop()
+            raise
+        return about
 
     def close(self) -> None:
         self._worker.stop()
@@ -313,6 +348,11 @@ class WorkerSide(PortSide):
 
 def _names(learned: Sequence[Any] | None) -> frozenset[str] | None:
     return None if learned is None else frozenset(map(str, learned))
+
+
+def _version(name: SideName) -> tuple[str, int]:
+    path = Path(name.code)
+    return name.code, path.stat().st_mtime_ns if path.is_file() else 0
 
 
 def _fed(inputs: Sequence[Array]) -> dict[str, Array]:
