@@ -42,17 +42,68 @@ export function csvOf(rows: Row[]): string {
 
 const ROLE = /var\(--[\w-]+, ?(#\w+)\)/g; // charts.py writes roles of colours with their light value
 
-/** A drawn chart as an SVG file on white, which needs no style sheet. */
-export function svgText(drawn: SVGSVGElement): string {
+interface Line {
+  text: string;
+  y: number;
+  size: number;
+  weight: number;
+}
+
+const EDGE = 8; // pixels around what stands above a chart
+
+/** What stands above a chart on its page, in lines that are no wider than its picture. */
+export function headLines(heading: [string, string], width: number): Line[] {
+  const lines: Line[] = [];
+  let y = EDGE;
+  for (const [words, size, weight] of [[heading[0], 15, 600], [heading[1], 12, 400]] as const) {
+    const most = Math.max(20, Math.floor((width - 2 * EDGE) / (0.56 * size))); // letters: a usual one is half as wide as high
+    for (const text of wrapped(words, most)) {
+      y += Math.round(1.35 * size);
+      lines.push({ text, y, size, weight });
+    }
+  }
+  return lines;
+}
+
+function wrapped(text: string, most: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(/\s+/).filter(Boolean)) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + 1 + word.length <= most) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export interface Picture {
+  svg: string;
+  width: number;
+  height: number;
+}
+
+/** A drawn chart with its title and subtitle as an SVG file on white, which needs no style sheet and no page around it. */
+export function pictureOf(drawn: SVGSVGElement, heading: [string, string]): Picture {
   const copy = drawn.cloneNode(true) as SVGSVGElement;
   const { width, height } = drawn.viewBox.baseVal;
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("width", String(width));
-  copy.setAttribute("height", String(height));
-  const ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  for (const [name, value] of [["width", "100%"], ["height", "100%"], ["fill", "#fff"]] as const) ground.setAttribute(name, value);
-  copy.prepend(ground);
-  return lightColours(new XMLSerializer().serializeToString(copy));
+  const lines = headLines(heading, width);
+  const rise = lines.length ? lines.at(-1)!.y + EDGE : 0;
+  const made = (name: string, attributes: Record<string, string | number>, text = "") => {
+    const element = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+    element.textContent = text;
+    return element;
+  };
+  const chart = made("g", { transform: `translate(0,${rise})` });
+  chart.append(...copy.childNodes);
+  const words = lines.map(({ text, y, size, weight }) =>
+    made("text", { x: EDGE, y, fill: "#1b1f24", "font-family": "system-ui, sans-serif", "font-size": size, "font-weight": weight }, text),
+  );
+  copy.append(made("rect", { width: "100%", height: "100%", fill: "#fff" }), ...words, chart);
+  const attributes = { xmlns: SVG, width, height: height + rise, viewBox: `0 0 ${width} ${height + rise}` };
+  for (const [key, value] of Object.entries(attributes)) copy.setAttribute(key, String(value));
+  return { svg: lightColours(new XMLSerializer().serializeToString(copy)), width, height: height + rise };
 }
 
 export function lightColours(svg: string): string {
@@ -61,7 +112,7 @@ export function lightColours(svg: string): string {
 
 const SHARP = 2; // pixels of a PNG for each of the drawing
 
-export async function pngOf(svg: string, width: number, height: number): Promise<Blob> {
+export async function pngOf({ svg, width, height }: Picture): Promise<Blob> {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
   await image.decode();

@@ -1,6 +1,6 @@
 // Files of charts: every row once, texts of strangers are no formulas, and no colour needs a style sheet.
 import { expect, test } from "vitest";
-import { csvOf, fileName, lightColours, rowsOf } from "../src/chartfile";
+import { csvOf, fileName, headLines, lightColours, rowsOf } from "../src/chartfile";
 
 test("rows of all layers and panels are found, each set once", () => {
   const points = [{ x: 1, of: "a" }];
@@ -27,4 +27,11 @@ test("roles of colours become their light values", () => {
 test("a title becomes the name of a file", () => {
   expect(fileName("Top-1 of ../../etc: a & b", "svg")).toBe("top-1-of-etc-a-b.svg");
   expect(fileName("…", "csv")).toBe("chart.csv");
+});
+
+test("what stands above a saved chart is no wider than its picture", () => {
+  const lines = headLines(["Labels and answers", "18 inputs, accuracy 100.0 %. Blue: correct. Orange: another class was predicted."], 300);
+  expect(lines.map((line) => line.text)).toEqual(["Labels and answers", "18 inputs, accuracy 100.0 %. Blue:", "correct. Orange: another class was", "predicted."]);
+  expect(lines.map((line) => line.y)).toEqual([28, 44, 60, 76]);
+  expect(headLines(["", ""], 300)).toEqual([]);
 });

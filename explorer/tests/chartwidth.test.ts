@@ -24,7 +24,7 @@ test("a chart that says so fills its place, and its title becomes text", () => {
 test("in a narrow place names are left out and legends have fewer columns, but data stay as they are", () => {
   const layers = fitted(SPEC, 360).layer as Record<string, unknown>[];
   expect(layers).toHaveLength(1);
-  expect(layers[0]).toEqual({ ...SPEC.layer[0], encoding: { color: { legend: { columns: 2 } } } });
+  expect(layers[0]).toEqual({ ...SPEC.layer[0], encoding: { color: { legend: { columns: 1, labelLimit: 242 } } } });
 });
 
 test("panels below each other have the same width", () => {

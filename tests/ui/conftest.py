@@ -11,7 +11,7 @@ import shutil
 from contextlib import ExitStack
 
 import pytest
-from browsing import QUICK_ZOOS, Visitor, at_home, look_at, serving
+from browsing import PATIENCE, QUICK_ZOOS, Visitor, at_home, look_at, serving
 
 
 @pytest.fixture(scope="session")
@@ -98,6 +98,7 @@ def started_browser():
     if program is None:
         pytest.skip("NO BROWSER: install Debian's chromium to see the explorer as a user does")
     playwright = pytest.importorskip("playwright.sync_api", reason="PLAYWRIGHT ABSENT: the explorer was not looked at")
+    playwright.expect.set_options(timeout=PATIENCE)  # of 5 s, a busy machine may need more for one page
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu", *ONE_PROCESS])
         loop = asyncio.get_running_loop()

@@ -1,11 +1,14 @@
 """The one chart language in the explorer: specs of `present` drawn under the page's own security policy."""
 
 import re
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("playwright")
+from browsing import Visitor
+from PIL import Image
 from playwright.sync_api import expect
 
 from zoolens.base.present.charts import Chart, axis, heading, quantity, series, themed, values
@@ -47,3 +50,31 @@ def test_a_chart_is_drawn_and_explains_its_points_under_the_policy(visitor):
     assert page.locator("#vg-tooltip-element").is_visible()
     assert page.locator("html[hostile]").count() == 0
     assert page.locator("main img").count() == 0
+
+
+def saved(page, action):
+    with page.expect_download() as download:
+        page.get_by_role("button", name=action).click()
+    return Path(download.value.path()).read_bytes()
+
+
+def test_a_saved_chart_says_what_it_shows(chromium, whole):
+    """A picture goes where no page is around it: title and subtitle are in it."""
+    url, names = whole
+    window = Visitor(chromium, url, accept_downloads=True)
+    page = window.visit(f"#/run/{names['a']}?tab=confusion", expect="Labels and answers")
+    page.locator(".chart svg.marks").wait_for()
+    page.get_by_label(re.compile("^Save: ")).click()
+    svg = saved(page, "Save as SVG").decode()
+    assert ">Labels and answers</text>" in svg
+    assert "accuracy 100.0 %" in svg
+    assert "var(--" not in svg
+    png = Image.open(BytesIO(saved(page, "Save as PNG")))
+    width, height = (2 * int(side) for side in re.search(r'viewBox="0 0 (\d+) (\d+)', svg).groups())
+    assert abs(png.width - width) <= 2
+    assert abs(png.height - height) <= 2
+    assert png.convert("L").getpixel((2, 2)) == 255  # light, whatever the page is
+    csv = saved(page, "Save as CSV").decode()
+    assert csv.splitlines()[0].startswith("label,answer,count")
+    window.check()
+    window.close()

@@ -1,7 +1,7 @@
 // Charts: Vega-Lite specs that the server makes, drawn by the same vega as in reports. It is fetched with the first chart.
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { type Spec, fills, fitted, headingOf } from "../chartwidth";
+import { type Spec, fills, fitted, headingOf, untitled } from "../chartwidth";
 import { useReturns } from "../connection";
 import type { Source } from "./addtoreport";
 import { ChartMenu } from "./chartmenu";
@@ -54,15 +54,14 @@ interface ChartProps {
   onSignal?: (name: string, value: unknown) => void;
 }
 
-/** A spec that fills its place is drawn as wide as the page is, with its title as text above it; any other says its own
- * width. */
+/** A spec that fills its place is drawn as wide as the page is; any other says its own width. Its title is text above it. */
 export function Chart({ spec, title, onPick, signals = [], onSignal, source }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const scrolls = useScrolling(place);
   const [error, setError] = useState("");
   const filling = fills(spec);
   const width = useWidth(place, filling);
-  const text = JSON.stringify(filling ? fitted(spec, width) : spec);
+  const text = JSON.stringify(filling ? fitted(spec, width) : untitled(spec));
   const again = useReturns() && error ? 1 : 0; // what could not be drawn without the server is drawn when it is back
   const handlers = useRef({ onPick, onSignal });
   handlers.current = { onPick, onSignal };
@@ -93,7 +92,7 @@ export function Chart({ spec, title, onPick, signals = [], onSignal, source }: C
   }, [text, again]);
   return (
     <figure class={`chart ${onPick ? "pickable" : ""} ${filling ? "" : "of-its-own-width"}`} aria-label={title} tabIndex={scrolls ? 0 : undefined}>
-      {filling && <Heading spec={spec} />}
+      <Heading spec={spec} />
       {/* Thousands of marks say nothing to who hears them: the title and the tables do. */}
       <div ref={place} aria-hidden="true" />
       {!error && <ChartMenu place={place} spec={spec} title={title} source={source} />}

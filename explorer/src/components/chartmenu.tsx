@@ -2,7 +2,8 @@
 import type { RefObject } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { isLive } from "../api";
-import { csvOf, fileName, pngOf, rowsOf, save, svgText } from "../chartfile";
+import { csvOf, fileName, pictureOf, pngOf, rowsOf, save } from "../chartfile";
+import { headingOf } from "../chartwidth";
 import { ReportChoice, type Source } from "./addtoreport";
 import type { Spec } from "./chart";
 
@@ -21,12 +22,9 @@ export function ChartMenu({ place, spec, title, source }: ChartMenuProps) {
   const drawn = () => {
     const svg = place.current?.querySelector<SVGSVGElement>("svg.marks");
     if (!svg) throw new Error("the chart is not drawn yet");
-    return svg;
+    return pictureOf(svg, headingOf(spec));
   };
-  const png = () => {
-    const { width, height } = drawn().viewBox.baseVal;
-    return pngOf(svgText(drawn()), width, height);
-  };
+  const png = () => pngOf(drawn());
   const actions: [string, () => Promise<string> | string][] = [
     [
       "Copy as PNG",
@@ -38,7 +36,7 @@ export function ChartMenu({ place, spec, title, source }: ChartMenuProps) {
       },
     ],
     ["Save as PNG", async () => saved(await png(), "png")],
-    ["Save as SVG", () => saved(new Blob([svgText(drawn())], { type: "image/svg+xml" }), "svg")],
+    ["Save as SVG", () => saved(new Blob([drawn().svg], { type: "image/svg+xml" }), "svg")],
     ["Save as CSV", () => saved(new Blob([csvOf(rowsOf(spec))], { type: "text/csv" }), "csv")],
   ];
   const saved = (content: Blob, ending: string) => {
