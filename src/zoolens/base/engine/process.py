@@ -190,6 +190,10 @@ class WorkerProcess:
             self._run = layout, encoded({"do": "run", "tensors": layout}) + b"\n"
         self._channel.send_line(self._run[1])
 
+    def start(self, message: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """For event loops: send any request with tensors. Errors are as those of `start_run`."""
+        self._channel.send({**message, "tensors": self.inputs.write(tensors)})
+
     def receive_arrived(self) -> tuple[bool, Any]:
         """For event loops, once `descriptor` is readable: whether the answer has arrived in full, and the answer. An
         answer in the same words as the last one is the same object, which must not be modified.
@@ -213,7 +217,8 @@ class WorkerProcess:
         return True, self._arrived[1]
 
     def ended(self, error: Exception, doing: str) -> WorkerError:
-        """Stop a process whose `start_run` or `receive_arrived` raised this, and say how it ended. It takes seconds."""
+        """Stop a process whose `start_run`, `start` or `receive_arrived` raised this, and say how it ended. It takes
+        seconds."""
         return self._death(doing) if isinstance(error, EOFError | OSError) else self.nonsense(error, doing)
 
     def _next(self, deadline: float | None) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from zoolens.base.errors import DatasetError, ManifestError, ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
@@ -18,8 +19,10 @@ from zoolens.faces.serving.contracts.language import GenerationRequest, TextPart
 from zoolens.faces.serving.language.open_language import OpenLanguage, writes_text
 from zoolens.faces.serving.language.text_writer import Room, TextWriter
 from zoolens.faces.serving.language.token_choice import Floats, log_probabilities
+from zoolens.faces.serving.language.turns import Turns
 from zoolens.faces.serving.plane.data_plane import Plane
 from zoolens.faces.serving.plane.endpoint import Endpoint
+from zoolens.faces.serving.plane.next_token import NextTokenRequest
 
 MOST_SECONDS: Final = 600.0  # of one text
 
@@ -32,6 +35,7 @@ class Languages:
         self._plane, self._most_seconds = plane, most_seconds
         self._open: dict[str, OpenLanguage] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._all_turns: dict[str, Turns] = {}
 
     def names(self) -> list[str]:
         return sorted({endpoint.name for endpoint in self._plane.endpoints if _writes(endpoint)})
@@ -48,35 +52,46 @@ class Languages:
         if most == 0:
             yield writer.nothing()
             return
-        until = time.monotonic() + min(self._most_seconds, request.deadline or self._most_seconds)
-        end = ""
-        while not end:
-            after = await self._after(request, language, [*ids, *writer.chosen], until - time.monotonic())
-            part = await asyncio.to_thread(writer.add, after)
-            end = part.end
-            if part.text or part.tokens or part.end:
-                yield part
+        seconds = min(self._most_seconds, request.deadline or self._most_seconds)
+        until = time.monotonic() + seconds
+        async with self._turns(request.model).place(ids, seconds) as place:
+            end = ""
+            while not end:
+                step = _Step([*ids, *writer.chosen], place, until - time.monotonic())
+                after = await self._after(request, language, step)
+                part = await asyncio.to_thread(writer.add, after)
+                end = part.end
+                if part.text or part.tokens or part.end:
+                    yield part
+
+    def _turns(self, name: str) -> Turns:
+        settings = self._plane.endpoint(name).settings
+        return self._all_turns.setdefault(name, Turns(settings.concurrency, settings.max_queue))
 
     async def close(self) -> None:
         opened, self._open = list(self._open.values()), {}
         for language in opened:
             await asyncio.to_thread(language.close)
 
-    async def _after(self, request: GenerationRequest, language: OpenLanguage, ids: list[int], left: float) -> Floats:
-        """The distribution over the token after these."""
-        if left <= 0:
+    async def _after(self, request: GenerationRequest, language: OpenLanguage, step: _Step) -> Floats:
+        """The distribution over the next token."""
+        if step.left <= 0:
             raise ServingError(
                 Refusal.TOO_LATE, f"Model '{request.model}' did not end the text in the time that it has."
             )
-        asked = InferRequest(
-            request.model,
-            language.feeds(ids),
-            deadline=left,
-            traceparent=request.traceparent,
-            headers=request.headers,
-        )
-        answer = await self._plane.infer(asked)
-        return log_probabilities(language.last(answer.outputs, len(ids)))
+        asked: dict[str, Any] = {
+            "model": request.model,
+            "inputs": language.feeds(step.ids),
+            "deadline": step.left,
+            "traceparent": request.traceparent,
+            "headers": request.headers,
+        }
+        if not language.model.extends:
+            answer = await self._plane.infer(InferRequest(**asked))
+            return log_probabilities(language.last(answer.outputs, len(step.ids)))
+        answer = await self._plane.infer(NextTokenRequest(**asked, tokens=language.tokens, place=step.place))
+        (after,) = answer.outputs.values()
+        return log_probabilities(after[0])
 
     async def _language(self, name: str) -> OpenLanguage:
         endpoint = self._plane.endpoint(name)
@@ -108,6 +123,15 @@ class Languages:
             if opened is not None:
                 await asyncio.to_thread(opened.close)
             return new
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A text so far, where it is written, and the seconds that are left for it."""
+
+    ids: list[int]
+    place: int
+    left: float
 
 
 def _writes(endpoint: Endpoint) -> bool:

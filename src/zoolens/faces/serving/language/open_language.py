@@ -70,6 +70,11 @@ class OpenLanguage:
             feeds[name] = np.array([ids], dtype) if filled is None else np.full((1, len(ids)), filled, dtype)
         return feeds
 
+    @property
+    def tokens(self) -> str:
+        """The input that takes the tokens."""
+        return self._names["input_ids"]
+
     def last(self, outputs: Mapping[str, Tensor], count: int) -> Tensor:
         """The scores after the last of so many tokens."""
         found = outputs[self._output]

@@ -16,6 +16,7 @@ from zoolens.faces.serving.plane.batches import first_requests, form_batch, may_
 from zoolens.faces.serving.plane.batching_choice import BatchingChoice
 from zoolens.faces.serving.plane.flights import Flight, Flights
 from zoolens.faces.serving.plane.instance import Instance
+from zoolens.faces.serving.plane.next_token import preferred_place
 from zoolens.faces.serving.plane.plane_answers import unforeseen
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings
 from zoolens.faces.serving.plane.pool import WarmPool
@@ -80,7 +81,8 @@ class Dispatcher:
             return False
         state = rungs[0]
         model = state.slot.model
-        instance = None if model is None or state.slot.leaving else model.idle_instance()
+        place = preferred_place(pending.request)
+        instance = None if model is None or state.slot.leaving else model.idle_instance(place)
         if model is None or instance is None:
             return False
         self._start([pending], state, model, instance, _ONLY.reason, pending.arrived)
@@ -159,7 +161,7 @@ class Dispatcher:
             place = min(available & allowed)
         state = ladder.rungs[place]
         model = state.slot.model
-        instance = None if model is None else model.idle_instance()
+        instance = None if model is None else model.idle_instance(preferred_place(batch[0].request))
         # Another endpoint or a shadow uses it, for as long as one batch takes.
         if model is None or instance is None:
             self._queue.put_back(batch)

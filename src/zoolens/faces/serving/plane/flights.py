@@ -17,6 +17,7 @@ from zoolens.base.errors import UnexpectedError, ZoolensError, first_line
 from zoolens.base.protocol.messages import Tensor
 from zoolens.faces.serving.contracts.adapter import Adapter, Fed, Told
 from zoolens.faces.serving.plane.instance import BatchOutcome, Instance
+from zoolens.faces.serving.plane.next_token import NextTokenRequest
 from zoolens.faces.serving.plane.queue import Converting, Pending
 from zoolens.faces.serving.plane.rungs import RungState
 from zoolens.faces.serving.plane.served_model import OpenModel
@@ -87,8 +88,11 @@ class Flights:
             del self._running[number]
             self._landed(flight, outcome)
 
+        request = flight.pendings[0].request
         try:
-            if flight.state.adapter is None:
+            if isinstance(request, NextTokenRequest):
+                instance.extend(request.inputs[request.tokens], done)
+            elif flight.state.adapter is None:
                 instance.run(flight.parts, done)
             else:
                 converted = [pending.converted for pending in flight.pendings]

@@ -15,13 +15,17 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from zoolens.base.errors import UnexpectedError, WorkerError, WorkerTimeout, ZoolensError, first_line
 from zoolens.base.protocol.messages import Tensor
+from zoolens.faces.serving.plane.next_token import common_beginning
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.runtime import Tensors
 from zoolens.inventory.tasks.task import Answers
 
 MOST_DEATHS: Final = 5  # in a row, without an answer in between, before a model counts as broken
+_NO_TOKENS: Final = np.empty(0, np.int64)
 FIRST_PAUSE: Final = 0.25  # seconds before the second restart in a row; doubled for each further one
 
 log = logging.getLogger("zoolens.serving")
@@ -76,6 +80,7 @@ class Instance:
         self._reserved = False
         self._restarting: asyncio.Task[None] | None = None
         self._closed = False
+        self._sequence: Tensor = _NO_TOKENS  # what the session has kept keys and values of, as far as is known
 
     @property
     def busy(self) -> bool:
@@ -88,6 +93,7 @@ class Instance:
     def attach(self, session: IsolatedSession) -> None:
         """Take over an open session and become idle."""
         self._session = session
+        self._sequence = _NO_TOKENS
         self._loop.add_reader(session.descriptor, self._readable)
         self.idle = not self._reserved
 
@@ -106,6 +112,24 @@ class Instance:
     def run(self, parts: Sequence[Mapping[str, Tensor]], done: Callable[[BatchOutcome], object]) -> None:
         """Give the worker a batch, the rows of some parts one below the other; `done` is called on the loop with what
         became of it."""
+        self._give(lambda session: session.hand_over(parts), done)
+
+    def extend(self, tokens: Tensor, done: Callable[[BatchOutcome], object]) -> None:
+        """Ask the worker for the distribution after a sequence (1 × tokens); as `run`. Tokens with which the sequence
+        before began are not computed again."""
+        (whole,) = tokens
+        # One is computed at least: the answer is the distribution after it.
+        kept = min(common_beginning(self._sequence, whole), len(whole) - 1)
+        self._sequence = _NO_TOKENS
+
+        def extended(outcome: BatchOutcome) -> None:
+            if outcome.answers is not None:
+                self._sequence = whole
+            done(outcome)
+
+        self._give(lambda session: session.hand_over_tokens(tokens[:, kept:], kept), extended)
+
+    def _give(self, hand_over: Callable[[IsolatedSession], None], done: Callable[[BatchOutcome], object]) -> None:
         assert self.idle or self._reserved, "the instance is not idle"
         self.idle = self._reserved = False
         # It died while the inputs were being made.
@@ -116,7 +140,7 @@ class Instance:
         self._done = done
         self._given_ns = self._sent_ns = time.perf_counter_ns()
         try:
-            self._session.hand_over(parts)
+            hand_over(self._session)
         except ZoolensError as error:
             # These tensors cannot be handed over, which is no fault of the worker.
             self._loop.call_soon(self._finish, None, error)

@@ -13,6 +13,7 @@ from typing import Final
 from zoolens.base.errors import AssetError, ModelError, ZoolensError
 from zoolens.faces.serving.plane.classification import Labels, raw_labels
 from zoolens.faces.serving.plane.instance import Instance
+from zoolens.faces.serving.plane.next_token import EXTENDS
 from zoolens.faces.serving.plane.plane_settings import Batching, ModelSpec
 from zoolens.faces.serving.plane.probe import BatchingVerdict, probe
 from zoolens.faces.serving.plane.signature import ModelSignature, tensor_metadata
@@ -99,6 +100,11 @@ class OpenModel:
         return self.entry.full_ref
 
     @property
+    def extends(self) -> bool:
+        """Whether its runtime continues sequences of tokens."""
+        return self._placement.runtime.can(EXTENDS)
+
+    @property
     def files(self) -> Mapping[str, Path]:
         """The model's files by role, its tokenizer among them."""
         return self._placement.paths
@@ -113,7 +119,10 @@ class OpenModel:
         reasons = [instance.failed for instance in self.instances]
         return reasons[0] if all(reasons) else None
 
-    def idle_instance(self) -> Instance | None:
+    def idle_instance(self, place: int | None = None) -> Instance | None:
+        """An instance that can take a batch; that of a place alone, where one is given that can answer at all."""
+        if place is not None and place < len(self.instances) and self.instances[place].failed is None:
+            return self.instances[place] if self.instances[place].idle else None
         for instance in self.instances:
             if instance.idle:
                 return instance

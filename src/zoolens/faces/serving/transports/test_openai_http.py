@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -15,6 +16,8 @@ from zoolens.faces.serving.conftest import write_fake
 from zoolens.faces.serving.serve import serve
 from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.manifests.files import write_manifest
+from zoolens.inventory.manifests.schema import Input, Manifest
+from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.testing import language_models
 
 pytest.importorskip("xllamacpp")
@@ -29,6 +32,38 @@ PROMPT = "AB 12"
 _END = language_models.VOCABULARY - 1
 
 
+def write_alphabet(folder):
+    """A model of one table in ONNX: after token n comes n + 1, and with less probability n + 2. AB is followed by 3."""
+    onnx = pytest.importorskip("onnx")
+    size = language_models.VOCABULARY
+    table = np.full((size, size), -1e4, np.float32)
+    for number in range(size):
+        table[number, [(number + 1) % size, (number + 2) % size]] = 1, 0
+    merged = language_models.tokens().index("AB")
+    table[merged] = -1e4
+    table[merged, [3, 4]] = 1, 0
+    helper, kinds = onnx.helper, onnx.TensorProto
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["logits"])],
+        "alphabet",
+        [helper.make_tensor_value_info("ids", kinds.INT64, ["batch", "tokens"])],
+        [helper.make_tensor_value_info("logits", kinds.FLOAT, ["batch", "tokens", size])],
+        [onnx.numpy_helper.from_array(table, "table")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, folder / "alphabet.onnx")
+    tokenizer = Tokenizer(max_length=50, vocabulary=size, padding="none", end_ids=(_END,))
+    files = ({"location": "alphabet.onnx"}, {"location": "tiny.tokenizer.json", "role": "tokenizer"})
+    manifest = Manifest(
+        name="alphabet",
+        inputs=(Input(name="ids", modality="text", shape=(None, None), dtype="int64", tokenizer=tokenizer),),
+        outputs=({"name": "logits", "task": "language-model"},),
+        assets=({"format": "onnx", "files": files},),
+    )
+    write_manifest(manifest, folder / "alphabet.yaml")
+    return str(folder / "alphabet.yaml")
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served")
@@ -36,7 +71,12 @@ def server(tmp_path_factory):
     write_manifest(draft_manifest(files.path()), folder / "tiny.yaml")
     plain = language_models.gguf(folder, name="plain.gguf")
     write_manifest(draft_manifest(plain.path()), folder / "plain.yaml")
-    models = [str(folder / "tiny.yaml"), str(folder / "plain.yaml"), write_fake(folder, "classes")]
+    models = [
+        str(folder / "tiny.yaml"),
+        str(folder / "plain.yaml"),
+        write_fake(folder, "classes"),
+        write_alphabet(folder),
+    ]
     with serve(models, http=0, grpc=None, limits=Limits(body_bytes=100_000)) as running:
         yield running
 
@@ -106,7 +146,7 @@ def test_models_that_write(server):
     status, _, content = ask(server, "/v1/models")
     listed = json.loads(content)
     assert (status, listed["object"]) == (200, "list")
-    assert [model["id"] for model in listed["data"]] == ["plain", "tiny"]
+    assert [model["id"] for model in listed["data"]] == ["alphabet", "plain", "tiny"]
     assert json.loads(ask(server, "/v1/models/tiny")[2])["object"] == "model"
     assert refused(server, "/v1/models/classes", None)[0] == 404
 
@@ -161,6 +201,30 @@ def test_streams_stops_and_seeds(server):
     assert stopped["finish_reason"] == "stop"
     nothing = answer(server, "/v1/completions", prompt=PROMPT, max_tokens=0)
     assert (nothing["choices"][0]["text"], nothing["choices"][0]["finish_reason"]) == ("", "length")
+
+
+def test_texts_at_a_time_and_inferences_between_their_tokens_change_nothing(server):
+    def text(prompt):
+        return answer(server, "/v1/completions", prompt=prompt, max_tokens=25, seed=1)["choices"][0]["text"]
+
+    prompts = [PROMPT, PROMPT + "3", "3" + PROMPT, PROMPT]
+    alone = [text(prompt) for prompt in prompts]
+    assert alone[0] == alone[3] != alone[1]
+    ids = {"name": "tokens", "datatype": "INT32", "shape": [1, 3], "data": [1, 2, 3]}
+    with ThreadPoolExecutor(5) as threads:
+        texts = [threads.submit(text, prompt) for prompt in prompts]
+        others = [threads.submit(ask, server, "/v2/models/tiny/infer", {"inputs": [ids]}) for _ in range(10)]
+        assert [one.result() for one in texts] == alone
+        assert {one.result()[0] for one in others} == {200}
+
+
+def test_a_model_whose_runtime_keeps_nothing_writes_too(server):
+    """Each token is followed by the next one of the alphabet, or by the one after that, which is less likely."""
+    found = answer(server, "/v1/completions", model="alphabet", prompt="AB", temperature=0, max_tokens=4, logprobs=2)
+    (choice,) = found["choices"]
+    words = language_models.tokens()
+    assert choice["text"] == "".join(words[number] for number in (3, 4, 5, 6))
+    np.testing.assert_allclose(choice["logprobs"]["token_logprobs"], [-np.log(1 + np.exp(-1))] * 4, atol=1e-5)
 
 
 def test_what_is_refused_has_openais_form(server):

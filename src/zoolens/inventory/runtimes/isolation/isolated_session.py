@@ -149,6 +149,11 @@ class IsolatedSession(Session):
         self._worker.start_run(packed_parts(parts) if self._packs else parts)
         self._begun = _Begun()
 
+    def hand_over_tokens(self, tokens: Tensor, kept: int) -> None:
+        """For event loops: as `hand_over`, to continue a sequence as `extend` does. The answer has one tensor."""
+        self._worker.start({"do": "extend", "kept": kept}, {"tokens": tokens})
+        self._begun = _Begun()
+
     def arrived(self) -> Tensors | None:
         """For event loops, once `descriptor` is readable: the answer, or None where more of it is still to come.
 
