@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ from zoolens.faces.cli.options import OUT_FILE, json_option, trust_option, wide_
 from zoolens.faces.cli.stores import store_option
 
 if TYPE_CHECKING:
+    from zoolens.base.present.tables import Table
     from zoolens.findings.comparisons.disagreements import Disagreements
+    from zoolens.findings.comparisons.text_disagreements import TextDisagreements
 
 
 @click.command()
@@ -24,7 +27,11 @@ if TYPE_CHECKING:
 @click.option("--data", "-d", help="Dataset, by its name in the store or as `zoolens eval --data` takes it.")
 @click.option("--runtime", "-r", help="Only runs in this runtime.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of inputs to show.")
-@click.option("--picture", type=OUT_FILE, help="Write a contact sheet with the pictures, as .html.")
+@click.option(
+    "--picture",
+    type=OUT_FILE,
+    help="Write a page with the pictures, or texts with coloured tokens, as .html.",
+)
 @click.option("--csv", "csv_file", type=OUT_FILE, help="Write the inputs as CSV.")
 @store_option("reads")
 @json_option
@@ -43,38 +50,64 @@ def command(
 ) -> None:
     """Inputs on which model A and its nearest equivalents do not all agree, the most contested first.
 
-    The nearest are those that answer most like A on the same dataset, among all that were measured on it.
+    The nearest are those that answer most like A on the same dataset, among all that were measured on it. Of language
+    models the texts are listed on which they agree least about the next token.
     """
     from zoolens.base.present.bars import spinner
-    from zoolens.findings.comparisons.disagreements import as_csv, as_data, disagree
+    from zoolens.findings.comparisons.disagreements import disagree
+    from zoolens.findings.comparisons.text_disagreements import TextDisagreements
 
     if picture is not None and picture.suffix != ".html":
         raise click.UsageError(f"A contact sheet is written as .html, not as {picture.name!r}.")
     with spinner(model, "compare with all that were measured"):
-        panel = disagree(model, neighbours, data=data, runtime=runtime, limit=limit, store=store)
-    if picture is not None:
-        from zoolens.findings.comparisons.contact_sheet import html
-
-        picture.write_text(html(panel), encoding="utf-8")
-    if csv_file is not None:
-        csv_file.write_text(as_csv(panel), encoding="utf-8")
-    if as_json:
-        echo_json(as_data(panel))
+        found = disagree(model, neighbours, data=data, runtime=runtime, limit=limit, store=store)
+    if isinstance(found, TextDisagreements):
+        _tell_texts(found, picture, csv_file, as_json=as_json)
     else:
-        print_disagreements(panel)
+        _tell_inputs(found, picture, csv_file, as_json=as_json)
 
 
-def print_disagreements(panel: Disagreements) -> None:
+def _tell_inputs(found: Disagreements, picture: Path | None, csv_file: Path | None, *, as_json: bool) -> None:
+    from zoolens.findings.comparisons.contact_sheet import html
     from zoolens.findings.comparisons.disagreement_page import contested_table, headline, panel_lines
+    from zoolens.findings.comparisons.disagreements import as_csv, as_data
 
+    if picture is not None:
+        picture.write_text(html(found), encoding="utf-8")
+    if csv_file is not None:
+        csv_file.write_text(as_csv(found), encoding="utf-8")
+    if as_json:
+        echo_json(as_data(found))
+    else:
+        order = "the most contested first"
+        _print(found, panel_lines(found), headline(found), order, contested_table(found))
+
+
+def _tell_texts(found: TextDisagreements, picture: Path | None, csv_file: Path | None, *, as_json: bool) -> None:
+    from zoolens.findings.comparisons.text_disagreement_page import member_lines, text_headline, text_table
+    from zoolens.findings.comparisons.text_disagreements import as_csv, as_data
+    from zoolens.findings.comparisons.token_sheet import token_sheet
+
+    if picture is not None:
+        picture.write_text(token_sheet(found), encoding="utf-8")
+    if csv_file is not None:
+        csv_file.write_text(as_csv(found), encoding="utf-8")
+    if as_json:
+        echo_json(as_data(found))
+    else:
+        order = "the texts with the least agreement first"
+        _print(found, member_lines(found), text_headline(found), order, text_table(found))
+
+
+def _print(
+    found: Disagreements | TextDisagreements, panel: Iterable[tuple[str, str]], head: str, order: str, table: Table
+) -> None:
     console = make_console()
-    console.print(f"[bold]{plain(panel.panel[0].name)}[/] in {plain(panel.run.stack.runtime)}, and nearest to it")
-    for letter, words in panel_lines(panel):
+    console.print(f"[bold]{plain(found.panel[0].name)}[/] in {plain(found.run.stack.runtime)}, and nearest to it")
+    for letter, words in panel:
         console.print(f"  [bold]{letter}[/] {plain(words)}")
-    order = ", the most contested first\n" if panel.inputs else "\n"
-    console.print(f"\n{plain(headline(panel))}{order}")
-    if panel.inputs:
-        table = contested_table(panel)
+    console.print(f"\n{plain(head)}{f', {order}' if table.rows else ''}\n")
+    if table.rows:
         print_table(table.columns, table.rows)
-    for note in panel.notes:
+    for note in found.notes:
         console.print(f"[dim]note: {plain(note)}[/]")

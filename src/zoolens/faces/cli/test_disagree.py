@@ -9,6 +9,7 @@ from zoolens.base.store.store import open_store
 from zoolens.faces.cli.disagree import command
 from zoolens.findings.comparisons.conftest import one_hot, write_run
 from zoolens.findings.measure.evaluate import evaluate
+from zoolens.testing.language_model_runs import answered, written_book
 
 LABELS = np.arange(20) % 10
 
@@ -59,3 +60,18 @@ def test_a_contact_sheet_is_written(invoke, tmp_path):
 def test_data_that_cannot_be_opened_again_give_no_sheet(invoke, tmp_path):
     result = invoke("me", "--picture", str(tmp_path / "sheet.html"))
     assert isinstance(result.exception, DatasetError)
+
+
+def test_texts_of_language_models(tmp_path):
+    path = tmp_path / "texts.sqlite"
+    with open_store(path) as store:
+        book = written_book(tmp_path, "AB HELLO WORLD\nWHAT IS IT?\n", 16)
+        answered(store, book, "mine")
+        answered(store, book, "near", 1.0)
+    told = CliRunner().invoke(command, ["mine", "--store", str(path), "--picture", str(tmp_path / "x.html")])
+    assert told.exit_code == 0, told.output
+    assert "mean agreement" in told.stdout
+    assert "not all find the same next token most likely, the texts with the least agreement first" in told.stdout
+    assert (tmp_path / "x.html").read_text().count("data-said") > 10
+    data = json.loads(CliRunner().invoke(command, ["mine", "--store", str(path), "--json"]).stdout)
+    assert data["positions"] == sum(text["positions"] for text in data["inputs"])

@@ -25,6 +25,9 @@ _PAGES: Final = {
     "findings.comparisons.compare:Report": "findings.comparisons.report_page:report_page",
     "findings.comparisons.equivalence:Equivalence": "findings.comparisons.equivalence_page:equivalence_page",
     "findings.comparisons.disagreements:Disagreements": "findings.comparisons.disagreement_page:disagreement_page",
+    "findings.comparisons.text_disagreements:TextDisagreements": (
+        "findings.comparisons.text_disagreement_page:text_disagreement_page"
+    ),
     "findings.comparisons.reproduce:Reproduction": "findings.comparisons.reproduction_page:reproduction_page",
     "findings.audit.doctor.diagnosis:Diagnosis": "findings.audit.doctor.diagnosis_page:diagnosis_page",
     "findings.audit.identification:Identification": "findings.audit.identification_page:identification_page",

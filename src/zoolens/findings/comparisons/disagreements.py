@@ -7,10 +7,9 @@ found.inputs[0].votes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import Any, Final
 
 import numpy as np
@@ -19,40 +18,21 @@ from numpy.typing import NDArray
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.results import Result, frame
 from zoolens.base.present.tables import csv_text
-from zoolens.base.store.records import Run, RunKind
+from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store, borrowed_store
-from zoolens.findings.comparisons.behaviour import agreement_of
-from zoolens.findings.comparisons.compatibility import Compatibility, compare_interfaces, interface_of
-from zoolens.findings.comparisons.contents import changed_notes, without_replaced
-from zoolens.findings.comparisons.runs import close_names, formats_read, in_runtime, runs_of
-from zoolens.findings.comparisons.signatures import (
-    Signature,
-    default_dataset,
-    probe_runs,
-    signature_of,
-    signature_or_reason,
-    task_of,
-)
+from zoolens.findings.comparisons.compatibility import Compatibility
+from zoolens.findings.comparisons.contents import changed_notes
+from zoolens.findings.comparisons.panel import Neighbour, nearest_models, reference_run
+from zoolens.findings.comparisons.signatures import Signature, signature_of, task_of
+from zoolens.findings.comparisons.text_disagreements import TextDisagreements, contested_texts
 from zoolens.findings.measure.class_order import data_classes
 from zoolens.findings.measure.named_runs import RunOrModel, run_text
 from zoolens.findings.measure.predictions import renumbered
-from zoolens.inventory.catalog.names import bare
+from zoolens.inventory.manifests.schema_texts import PREDICTING
 from zoolens.inventory.tasks.task import task_named
 
 NEIGHBOURS: Final = 5
 _SYNSET: Final = re.compile(r"n\d{8}\s+")
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    """A model of the panel and how often it answers like the first of them. The first is the model itself."""
-
-    run: Run
-    agreement: float
-
-    @property
-    def name(self) -> str:
-        return _model_name(self.run)
 
 
 @dataclass(frozen=True)
@@ -117,11 +97,6 @@ class Disagreements(Result):
         return self.classes[index] if self.classes and index < len(self.classes) else str(index)
 
 
-def _model_name(run: Run) -> str:
-    """Trainings of one recipe share its name, and are different models."""
-    return f"{run.ref} {run.id[:8]}" if run.kind is RunKind.TRAINING else bare(run.ref)
-
-
 def readable(name: str) -> str:
     """A class name to read: without a WordNet id before it and synonyms behind it."""
     return _SYNSET.sub("", name, count=1).partition(",")[0].strip() or name
@@ -135,58 +110,27 @@ def disagree(
     runtime: str | None = None,
     limit: int | None = None,
     store: Store | str | Path | None = None,
-) -> Disagreements:
+) -> Disagreements | TextDisagreements:
     """The `n` models that answer most like `model`, and the inputs on which they and it disagree (at most `limit`)."""
     if n < 1:
         raise ZoolensError(f"{n} models cannot disagree with another.", hint="Ask for one or more.")
     with borrowed_store(store, must_exist=True) as opened:
-        run = _reference(opened, run_text(model), data, runtime)
+        run = reference_run(opened, run_text(model), data, runtime)
+        predicts = task_of(run) == PREDICTING
+        if not (predicts or task_named(task_of(run)).discrete):
+            raise ZoolensError(
+                f"{run.ref} does {task_of(run)}: it gives no votes.",
+                hint="`zoolens compare` lists the inputs on which two runs of it agree least.",
+            )
         ours = signature_of(opened, run)
-        candidates, notes = _candidates(opened, ours, runtime)
-        panel, signatures = _panel(opened, ours, candidates[:n])
+        candidates, notes = nearest_models(opened, ours, runtime)
+        nearest = candidates[:n]
+        said = (*notes, *changed_notes([run, *(near.run for near, _ in nearest)]))
+        if predicts:
+            return contested_texts(opened, ours, [near for near, _ in nearest], limit, said)
+        panel, signatures = _panel(opened, ours, nearest)
     contested, total = _contested(signatures, limit)
-    said_of_runs = (*notes, *changed_notes(neighbour.run for neighbour in panel))
-    return Disagreements(panel, contested, total, data_classes(run), said_of_runs)
-
-
-def _reference(store: Store, model: str, data: str | None, runtime: str | None) -> Run:
-    runs = runs_of(store, model, data=data, runtime=runtime)
-    if not runs:
-        close = " ".join(f"Did you mean {close_name}?" for close_name in close_names(store, model))
-        raise ZoolensError(
-            f"{model} was not measured{f' on {data}' if data else ''}{f' in {runtime}' if runtime else ''}.",
-            hint=close or f"Run: zoolens eval {model} --data {quote(data or 'DATA')}.",
-        )
-    chosen = default_dataset(probe_runs(store, kind=runs[0].kind), {run.key.dataset for run in runs})
-    run = min((run for run in runs if run.key.dataset == chosen), key=lambda run: formats_read(run.stack.runtime))
-    if not task_named(task_of(run)).discrete:
-        raise ZoolensError(
-            f"{run.ref} does {task_of(run)}: it gives no votes.",
-            hint="`zoolens compare` lists the inputs on which two runs of it agree least.",
-        )
-    return run
-
-
-def _candidates(
-    store: Store, ours: Signature, runtime: str | None
-) -> tuple[list[tuple[Neighbour, Compatibility]], list[str]]:
-    """All other models that can be compared on the same inputs, nearest first, and notes on who cannot be read."""
-    interface = interface_of(ours.run)
-    candidates, notes = [], []
-    for run in _others(store, ours.run, runtime):
-        fit = compare_interfaces(interface, interface_of(run))
-        if fit:
-            theirs = signature_or_reason(store, run)
-            if isinstance(theirs, str):
-                notes.append(theirs)
-            else:
-                candidates.append((Neighbour(run, agreement_of(ours, theirs, fit)), fit))
-    if not candidates:
-        raise ZoolensError(
-            f"No other model was measured on {ours.run.dataset.name} that {ours.run.ref} can be compared with.",
-            hint=" ".join(notes) or "Evaluate more models on the same data with `zoolens eval`.",
-        )
-    return sorted(candidates, key=lambda candidate: (-candidate[0].agreement, candidate[0].name)), notes
+    return Disagreements(panel, contested, total, data_classes(run), said)
 
 
 def _panel(
@@ -197,27 +141,6 @@ def _panel(
     theirs = [renumbered(signature_of(store, near.run), fit.translation_b) for near, fit in nearest]
     mine = renumbered(ours, nearest[0][1].translation_a)  # the same for every other model
     return (Neighbour(ours.run, 1.0), *(near for near, _ in nearest)), [mine, *theirs]
-
-
-def _others(store: Store, run: Run, runtime: str | None) -> Iterable[Run]:
-    """Return one run of each other model on the same dataset, in the same environment or runtime if possible."""
-    chosen: dict[str, tuple[tuple[bool, bool, int], Run]] = {}
-    everyone = probe_runs(store, task=task_of(run), kind=run.kind)
-    beside = [other_run for other_run in everyone if other_run.key.dataset == run.key.dataset]
-    for other in (
-        beside if run.kind is RunKind.TRAINING else without_replaced(beside, everyone)
-    ):  # none replaces another
-        name = _model_name(other)
-        if name == _model_name(run) or not in_runtime(other, runtime):
-            continue
-        merit = (
-            other.key.stack == run.key.stack,
-            other.stack.runtime == run.stack.runtime,
-            -formats_read(other.stack.runtime),
-        )
-        if name not in chosen or chosen[name][0] < merit:
-            chosen[name] = (merit, other)
-    return [run for _, run in chosen.values()]
 
 
 def _contested(signatures: Sequence[Signature], limit: int | None) -> tuple[tuple[Contested, ...], int]:

@@ -130,7 +130,7 @@ class LanguageModel(Task):
         models that split texts differently."""
         if not _same_tokens(a, b):
             return np.full(len(a), np.nan)
-        return _text_means(a, _pairs(a, b).agreement)
+        return _text_means(a, position_pairs(a, b).agreement)
 
     def unknown_agreement(self, a: Answers, b: Answers) -> str:
         different = (
@@ -148,7 +148,7 @@ class LanguageModel(Task):
     def figures(self, a: Answers, b: Answers) -> PairFigures:
         if not _same_tokens(a, b):
             return PairFigures()
-        pairs = _pairs(a, b)
+        pairs = position_pairs(a, b)
         if not len(pairs.divergence):
             return PairFigures()
         bounds = [float(np.mean(_text_means(a, each))) for each in (pairs.least, pairs.agreement)]
@@ -204,14 +204,26 @@ class LanguageModel(Task):
 
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
         """Each token that was to be foreseen with its log-probability, and the most likely tokens there."""
-        following = ragged_column(answers, FOLLOWING)[place].tolist()
-        true, width = ragged_column(answers, TRUE)[place].tolist(), _width(answers)
-        ids, logs = (ragged_column(answers, name)[place].reshape(-1, width).tolist() for name in (IDS, LOGS))
+        following, kept = answered_positions(answers, place)
+        rows = zip(following.tolist(), kept.true.tolist(), kept.ids.tolist(), kept.logs.tolist(), strict=True)
         positions = [
             {"token": token, "logprob": log, "top": [{"token": t, "logprob": v} for t, v in zip(*best, strict=True)]}
-            for token, log, *best in zip(following, true, ids, logs, strict=True)
+            for token, log, *best in rows
         ]
-        return {"bits_per_byte": _bits(answers, place) if following else None, "positions": positions}
+        return {"bits_per_byte": _bits(answers, place) if len(following) else None, "positions": positions}
+
+
+def answered_positions(answers: Answers, place: int) -> tuple[NDArray[Any], KeptTokens]:
+    """The tokens of one text that were to be foreseen, and what was kept of the distribution of each."""
+    following, true, ids, logs = (ragged_column(answers, name)[place] for name in (FOLLOWING, TRUE, IDS, LOGS))
+    width = _width(answers)
+    return following, KeptTokens(true, ids.reshape(-1, width), logs.reshape(-1, width))
+
+
+def foreseen_tokens(places: TokenPlaces) -> NDArray[np.int64]:
+    """Which tokens of a text are to be foreseen: all but the first, which nothing stands before. Special tokens, such
+    as one for the end, were not written by whoever wrote the text."""
+    return np.asarray(1 + np.flatnonzero(places.texts[1:] >= 0))
 
 
 def _foreseen(scores: NDArray[np.float32], places: TokenPlaces, top: int) -> Foreseen:
@@ -227,8 +239,7 @@ def _foreseen(scores: NDArray[np.float32], places: TokenPlaces, top: int) -> For
             f"The output has {len(own)} positions for a text of {len(places.ids)} tokens.",
             hint="Name the output that has the logits of all positions.",
         )
-    # Special tokens, such as one for the end, were not written by whoever wrote the text.
-    targets = 1 + np.flatnonzero(places.texts[1:] >= 0)
+    targets = foreseen_tokens(places)
     kept = kept_tokens(own[targets - 1], places.ids[targets], top)
     return Foreseen(places.ids[targets], kept, _bytes_of(places, targets))
 
@@ -269,7 +280,8 @@ def _kept(answers: Answers) -> KeptTokens:
     return KeptTokens(true, ids.reshape(-1, width), logs.reshape(-1, width))
 
 
-def _pairs(a: Answers, b: Answers) -> PositionPairs:
+def position_pairs(a: Answers, b: Answers) -> PositionPairs:
+    """Two models at every position of all texts, one text after the other. Both split texts into the same tokens."""
     return compare_tokens(_kept(a), _kept(b))
 
 

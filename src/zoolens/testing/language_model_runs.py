@@ -1,0 +1,109 @@
+"""Runs of language models that were never run: the answers are drawn at random, as `zoolens eval` would keep them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Run, StackRecord, fingerprint
+from zoolens.base.store.store import Store
+from zoolens.findings.measure.predictions import KIND
+from zoolens.inventory.catalog.draft import draft_manifest
+from zoolens.inventory.datasets.opening import absolute_spec, open_dataset
+from zoolens.inventory.manifests.locations import model_fingerprint, resolve_asset
+from zoolens.inventory.manifests.schema import AssetFile, Manifest
+from zoolens.inventory.manifests.tokenizer import ROLE
+from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer, TokenPlaces
+from zoolens.inventory.tasks.language_model import Foreseen, LanguageModel, foreseen_tokens
+from zoolens.inventory.tasks.scoring.next_tokens import kept_tokens
+from zoolens.testing import language_models
+
+STACK: Final[dict[str, object]] = {"version": "1", "options": {}, "packages": {}, "python": None, "machine": {}}
+
+
+@dataclass(frozen=True)
+class Book:
+    """Texts on disk, split into the tokens of a tiny model. `scores`: of each text, positions × vocabulary."""
+
+    folder: Path
+    data: str
+    manifest: Manifest
+    places: tuple[TokenPlaces, ...]
+    scores: tuple[np.ndarray, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        return [str(each.sample) for each in self.places]
+
+
+def written_book(folder: Path, content: str, size: int) -> Book:
+    """`content` in passages of so many bytes."""
+    (folder / "book.txt").write_text(content, encoding="utf-8")
+    data = absolute_spec(f"passages:{folder / 'book.txt'}?size={size}")
+    manifest = draft_manifest(language_models.gguf(folder).path())
+    declared = manifest.inputs[0].tokenizer
+    assert declared is not None
+    with_tokens = OpenTokenizer(declared, folder / "tiny.tokenizer.json")
+    texts = [sample.value.item() for sample in open_dataset(data)]
+    places = with_tokens.encode(texts, places=True).places
+    with_tokens.close()
+    random = np.random.default_rng(5)
+    shape = language_models.VOCABULARY
+    scores = tuple(3 * random.normal(size=(len(foreseen_tokens(each)), shape)) for each in places)
+    return Book(folder, data, manifest, places, scores)
+
+
+def answered(store: Store, book: Book, name: str, noise: dict[int, float] | float = 0.0) -> Run:
+    """A model that differs from the others by this much noise in the scores of each text, by its place."""
+    random = np.random.default_rng(list(name.encode()))
+    kept = []
+    for place, (where, scores) in enumerate(zip(book.places, book.scores, strict=True)):
+        size = noise if isinstance(noise, float) else noise.get(place, 0.0)
+        own = scores + size * random.normal(size=scores.shape)
+        assert where.ids is not None
+        following = where.ids[foreseen_tokens(where)]
+        kept.append(Foreseen(following, kept_tokens(own, following, 8), len(str(where.sample).encode())))
+    return _written(store, book, name, kept)
+
+
+def _manifest(book: Book, name: str) -> Manifest:
+    """That of the book's model, with another file: no two models have the same content."""
+    (asset,) = book.manifest.assets
+    path = book.folder / f"{name}.gguf"
+    path.write_bytes(name.encode())
+    tokenizer = next(file for file in asset.files if file.role == ROLE)
+    own = asset.model_copy(update={"files": (AssetFile(location=path.name), tokenizer)})
+    return book.manifest.model_copy(update={"name": name, "assets": (own,)})
+
+
+def _written(store: Store, book: Book, name: str, kept: list[Foreseen]) -> Run:
+    manifest = _manifest(book, name)
+    paths = resolve_asset(manifest.assets[0], book.folder, fetch=False)
+    types = LanguageModel().columns(main=True)
+    columns = {
+        column: pa.array(values.tolist() if isinstance(values, np.ndarray) else [row.tolist() for row in values], kind)
+        for (column, values), kind in zip(LanguageModel().keep(kept, None).items(), types.values(), strict=True)
+    }
+    dataset = open_dataset(book.data)
+    head = {
+        "index": np.arange(len(kept)),
+        "input": [sample.id for sample in dataset],
+        "label": np.full(len(kept), -1, np.int32),
+    }
+    declared = manifest.model_dump(mode="json")
+    run = store.begin_run(
+        ModelRecord(model_fingerprint(manifest, manifest.assets[0], paths), f"file:{name}@0.1.0", "gguf", declared),
+        DatasetRecord(dataset.fingerprint(), dataset.name, len(kept), {}),
+        StackRecord(fingerprint("llamacpp"), "llamacpp", STACK, {}),
+        resolved={
+            "outputs": [{"name": "logits", "task": "language-model"}],
+            "origin": {"data": book.data, "manifest": declared, "folder": str(book.folder), "ref": f"file:{name}"},
+        },
+    )
+    store.add_part(run.id, KIND, 0, pa.table({**head, **columns}))
+    store.finish_stage(run.id, "predictions")
+    return store.run(run.id)
