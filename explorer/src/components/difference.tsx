@@ -33,7 +33,7 @@ export function Difference({ difference }: { difference: ComparedDifference }) {
       <p class="difference-words">
         <b>{signed(value, digits)}</b> {unit}{" "}
         <span class="dim">
-          [{signed(low, digits)}, {signed(high, digits)}]{p && <>, p = {p}</>}
+          [{signed(low, digits)}, {signed(high, digits)}]{p && <>, <span class="whole">p = {p}</span></>}
         </span>
       </p>
       <svg class="difference-line" role="img" aria-label={`${metric} of B less that of A: ${words}`} height="34" width="100%">
