@@ -99,15 +99,18 @@ def command(
 @wide_option
 def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None:
     """Show everything about RUN: an id, a prefix of one, 'last' or 'last~1'."""
-    from zoolens.base.store.store import open_store
-    from zoolens.findings.measure.class_order import judged_right
-    from zoolens.findings.measure.run_data import run_data
+    from zoolens.base.present.bars import spinner
 
-    with open_store(store or (ctx.obj or {}).get("store"), must_exist=True) as opened:
-        shown = opened.run(run)
-        observations = opened.observations(shown.id)
-        stages = opened.stages(shown.id)
-    right = judged_right(shown, observations)
+    with spinner("runs", "read the store"):
+        from zoolens.base.store.store import open_store
+        from zoolens.findings.measure.class_order import judged_right
+        from zoolens.findings.measure.run_data import run_data
+
+        with open_store(store or (ctx.obj or {}).get("store"), must_exist=True) as opened:
+            shown = opened.run(run)
+            observations = opened.observations(shown.id)
+            stages = opened.stages(shown.id)
+        right = judged_right(shown, observations)
     if as_json:
         echo_json(run_data(shown, stages, observations))
     else:
