@@ -66,6 +66,17 @@ def test_a_sequence_is_continued_as_the_whole_forward_answers(tmp_path, name, se
         np.testing.assert_allclose(session.extend(texts[:1], 0), after(session, texts[:1]), atol=2e-5)
 
 
+def test_tokens_that_stay_are_not_computed_again(tmp_path):
+    with Torch().open(files(tmp_path)) as session:
+        session.extend(ids(20))
+        computed, forward = [], session._module.forward
+        session._module.forward = lambda **given: computed.append(given["input_ids"].shape[1]) or forward(**given)
+        session.extend(ids(2), 12)
+        session.extend(ids(1))
+        session.extend(ids(3), 14)
+    assert computed == [2, 1, 3]
+
+
 @pytest.mark.parametrize(
     ("given", "kept", "words"),
     [([[40]], None, "id 40"), ([[0] * 61], None, "would have 65 tokens"), ([[0]], 5, "cannot stay")],

@@ -44,7 +44,8 @@ class CachedSequences:
         """Leave no more than so many tokens in the cache; none where it is of a kind that cannot be cut."""
         if stays and stays < self._alive:
             try:
-                self._cache.crop(stays)
+                # How many to take away, below 0: transformers 5.22 refuses the number that stays, which 4.48 took.
+                self._cache.crop(stays - self._alive)
                 self._alive = stays
             except (AttributeError, NotImplementedError, ValueError):
                 self._alive = 0
