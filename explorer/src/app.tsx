@@ -46,7 +46,7 @@ export function App() {
           </Guarded>
         ) : (
           <EmptyState title={isLive() ? "There is no such page." : "This page is not in this bundle."}>
-            <a href={address(home.path)}>See the {home.title.toLowerCase()}</a>
+            <a href={address(home.path)}>Go to {home.title}</a>
           </EmptyState>
         )}
       </main>

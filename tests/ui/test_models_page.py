@@ -70,8 +70,8 @@ def test_nothing_that_fits_is_said(visitor):
 
 def test_an_unknown_page_leads_back(visitor):
     page = visitor.visit("#/nowhere", expect="There is no such page.")
-    page.get_by_role("link", name="See the models").click()
-    page.get_by_role("heading", name="Models").wait_for()
+    page.get_by_role("link", name="Go to Home").click()
+    page.get_by_role("heading", name="Home", exact=True).wait_for()
 
 
 def test_everybody_can_read_it(look_everywhere):
