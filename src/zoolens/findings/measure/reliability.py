@@ -124,7 +124,7 @@ def reliability_chart(reliability: Reliability) -> Chart:
     ]
     title = "Confidence and accuracy"
     subtitle = (
-        f"Expected calibration error {with_interval(reliability.ece)}{_noise(reliability)}; {_tendency(reliability)}"
+        f"Calibration error (ECE) {with_interval(reliability.ece)}{_noise(reliability)}; {_tendency(reliability)}"
     )
     panels = [_accuracy_panel(rows), _inputs_panel(rows, max(part.n for part in reliability.bins))]
     spec = {**fills_up_to(2 * SIDE), "title": heading(title, subtitle), "vconcat": panels}
@@ -200,4 +200,4 @@ def _tendency(reliability: Reliability) -> str:
 
 def _noise(reliability: Reliability) -> str:
     noise = reliability.ece.details.get("noise")
-    return "" if noise is None else f" (noise alone shows {percent(noise, 1)})"
+    return "" if noise is None else f" (noise alone {percent(noise, 1)})"
