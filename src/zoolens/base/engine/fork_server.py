@@ -29,7 +29,7 @@ from zoolens.base.engine.scratch import make_scratch, remove_scratch
 
 HOST: Final = "zoolens.base.engine.fork_host"
 MOST_SERVERS: Final = 3  # one that holds TensorFlow takes 0.7 GB
-_IMPORT_SECONDS: Final = 120.0  # a server that imports for longer is not waited for
+_IMPORT_SECONDS: Final = 300.0  # a server that imports for longer is not waited for
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,9 @@ class _Server:
             given.close()
             status.settimeout(_IMPORT_SECONDS)
             answer = _message(status)
+        except TimeoutError:
+            self.end()
+            answer = {"unfit": "importing takes too long"}
         except (OSError, ValueError):
             answer = {}
         except BaseException:
@@ -220,7 +223,15 @@ def _state(preloaded: Preloaded, worker: str, variables: Mapping[str, str]) -> t
         tuple(str(Path(entry or ".").absolute()) for entry in sys.path),
         tuple(limits),
         tuple(sorted(os.sched_getaffinity(0))),
+        os.getpriority(os.PRIO_PROCESS, 0),
+        _umask(),
     )
+
+
+def _umask() -> str:
+    """The rights that new files do not get; os.umask would have to change them to read them."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next((line for line in lines if line.startswith("Umask:")), "")
 
 
 def _message(channel: socket.socket) -> Mapping[str, Any]:

@@ -81,7 +81,7 @@ def test_a_file_that_changed_is_loaded_anew(library):
     assert process.forked
 
 
-@pytest.mark.parametrize("change", ["variable of ours", "variable of the worker", "file", "limit"])
+@pytest.mark.parametrize("change", ["variable of ours", "variable of the worker", "file", "limit", "rights"])
 def test_what_an_import_may_look_at_has_a_server_of_its_own(library, change, monkeypatch, tmp_path):
     import resource
 
@@ -95,12 +95,15 @@ def test_what_an_import_may_look_at_has_a_server_of_its_own(library, change, mon
         options["variables"] = (("ZOOLENS_TEST", "1"),)
     elif change == "file":
         settings.write_text("{}")
-    else:
+    elif change == "limit":
         resource.setrlimit(resource.RLIMIT_NOFILE, (limits[0] - 1, limits[1]))
+    rights = os.umask(0o027) if change == "rights" else None
     try:
         after, process = called("look", **options)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        if rights is not None:
+            os.umask(rights)
     assert process.forked
     assert after["loaded_by"] != before["loaded_by"]
 
@@ -157,6 +160,15 @@ def test_the_oldest_server_ends_once_its_workers_have(library, monkeypatch, tmp_
     assert first.ask(look, "testing it")["values"] == [1, 1]
     first.stop()
     assert ended(server)
+
+
+def test_a_server_that_imports_for_too_long_is_not_waited_for(library, monkeypatch):
+    monkeypatch.setattr(fork_server, "_IMPORT_SECONDS", 0.5)
+    library.write_text("import time\ntime.sleep(600)\n")
+    started = time.monotonic()
+    assert not called("place")[1].forked
+    assert not called("place")[1].forked
+    assert time.monotonic() - started < 300
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
