@@ -41,6 +41,12 @@ _TITLES: Final = {
     "latency_p99": "99th percentile of latency",
     "latency": "median latency",
     "throughput": "throughput",
+    "latency_first_token": "time to the first token",
+    "latency_token": "time of a written token",
+    "prefill_speed": "reading of prompts",
+    "decode_speed": "writing of texts",
+    "memory_context": "memory with keys and values",
+    "energy_token": "energy of a written token",
     "file_size": "file size",
     "size": "file size",
     "parameters": "parameters",
@@ -99,6 +105,9 @@ def _part(scope: Scope, class_name: str) -> str:
         return _PHASES.get(scope.value, scope.value)
     if scope.dimension is Dimension.BATCH:
         return "one input at a time" if scope.number == 1 else f"batches of {scope.value}"
+    if scope.dimension is Dimension.CONTEXT:
+        tokens, _, sequences = scope.value.partition("x")
+        return f"{tokens} tokens, {sequences} at once" if sequences else f"{tokens} tokens"
     if scope.dimension is Dimension.CLASS:
         return class_name or f"class {scope.value}"
     return f"{'with run' if scope.dimension is Dimension.WITH else scope.dimension.value} {scope.value}"

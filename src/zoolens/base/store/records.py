@@ -67,6 +67,7 @@ class Stage(StrEnum):
     METRIC = "metric"  # derives figures from the answers, for each metric
     SIZE = "size"
     LATENCY = "latency"  # for each batch size, or of a single layer
+    GENERATION = "generation"  # how fast texts are written, for each context length
     COLD = "cold"
     TRAINING = "training"
     STRUCTURE = "structure"

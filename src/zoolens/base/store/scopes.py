@@ -1,4 +1,5 @@
-"""What an observation holds for within its run: all of it, one batch size, one class, one epoch, or another run.
+"""What an observation holds for within its run: all of it, one batch size, one context length, one class, one epoch,
+or another run.
 
 The store and every JSON output keep a scope as text, such as "batch=8,raw". Here is the one place that writes and reads
 this text.
@@ -18,6 +19,7 @@ class Dimension(StrEnum):
     """Along what the observations of one metric differ."""
 
     BATCH = "batch"
+    CONTEXT = "context"  # tokens that a language model sees; "512x8" of eight sequences at once
     CLASS = "class"
     EPOCH = "epoch"
     WITH = "with"  # the other run of a pair
@@ -63,12 +65,22 @@ def parse_scope(text: str) -> Scope:
 
 def is_of_part(text: str) -> bool:
     """Whether a scope is a part of its run (one class, one epoch) or a pair of runs, and not the whole run, of which
-    timings are told by batch size."""
-    return parse_scope(text).dimension not in (None, Dimension.BATCH)
+    timings are told by batch size and context length."""
+    return parse_scope(text).dimension not in (None, Dimension.BATCH, Dimension.CONTEXT)
 
 
 def batch_scope(size: int, *, raw: bool = False) -> str:
     return str(Scope(Dimension.BATCH, str(size), raw))
+
+
+def context_scope(tokens: int, sequences: int = 1, *, raw: bool = False) -> str:
+    value = str(tokens) if sequences == 1 else f"{tokens}x{sequences}"
+    return str(Scope(Dimension.CONTEXT, value, raw))
+
+
+def context_tokens(text: str) -> int:
+    """How many tokens the scope of a context is of, however many sequences there are at once."""
+    return int(parse_scope(text).value.partition("x")[0])
 
 
 def class_scope(index: int) -> str:

@@ -22,7 +22,7 @@ def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ..
     except ValueError as error:
         raise click.BadParameter(f"{value!r} is not a list of numbers such as 1,8,32") from error
     if not numbers or min(numbers) < 1:
-        raise click.BadParameter("batch sizes start at 1")
+        raise click.BadParameter("numbers start at 1")
     return numbers
 
 
@@ -47,6 +47,14 @@ def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ..
 )
 @click.option("--require", default="", help="Constraints: 'onnxruntime>=1.20, avx512, memory>=8GB'.")
 @click.option("--batch", "batches", default="1", callback=_numbers, help="Batch sizes to time, such as 1,8,32.")
+@click.option(
+    "--context",
+    "contexts",
+    default="128,512",
+    show_default=True,
+    callback=_numbers,
+    help="Tokens, at which language models are timed that write.",
+)
 @click.option("--device", default="cpu", show_default=True, help="Device: cpu, cuda, cuda:1, gpu (OpenVINO).")
 @click.option("--threads", type=click.IntRange(1), default=None, help="Threads inside the runtime.")
 @click.option(
@@ -124,6 +132,7 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
             allow_code=chosen["allow_code"],
         ),
         batches=chosen["batches"],
+        contexts=chosen["contexts"],
         accuracy=chosen["accuracy"],
         cold=chosen["cold"],
         fresh=not chosen["resume"],

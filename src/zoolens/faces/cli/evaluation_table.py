@@ -12,6 +12,7 @@ from zoolens.base.present.terminal import echo_json, print_table
 from zoolens.base.store.records import ROUND_TRIPS, Observation, Run
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
+from zoolens.faces.cli.generation_table import print_generation
 from zoolens.findings.measure.class_order import judged_right
 from zoolens.findings.measure.plan import Outcome
 from zoolens.findings.measure.run_data import judged_figure, judged_heading
@@ -36,6 +37,7 @@ def print_outcomes(store: Store, outcomes: Sequence[Outcome], batches: Sequence[
             Column("params", "number", keep=4),
         ]
         print_table(columns, rows)
+    print_generation(store, runs)
 
 
 def _row(store: Store, run: Run, batches: Sequence[int]) -> list[str]:

@@ -15,7 +15,7 @@ from zoolens.base.present.results import Result, frame
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.statistics.intervals import Interval
 from zoolens.base.store.records import Observation, Run, Stage
-from zoolens.base.store.scopes import parse_scope
+from zoolens.base.store.scopes import context_tokens, parse_scope
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.comparisons.compare import Report, compare_runs
 from zoolens.findings.comparisons.model_difference import PARTS, differing_lines, lines_words
@@ -31,9 +31,13 @@ from zoolens.inventory.catalog.stored import contents_of, stored_entry
 from zoolens.inventory.runtimes.runtime import Options
 from zoolens.inventory.runtimes.runtime_names import runtime_named
 
-DRIFTING = ("latency_", "throughput", "clean_share", "cold_start", "peak_memory")
+DRIFTING = (
+    *("latency_", "throughput", "prefill_speed", "decode_speed"),
+    *("clean_share", "cold_start", "peak_memory", "memory_context"),
+)
 OF_FILES = ("file_size", "parameters", "energy")  # neither a timing nor made of answers
-SLACK = {"s": 0.05, "inputs/s": 0.05, "B": 0.02}  # intervals of one sitting are narrower than the machine's moods
+# Intervals of one sitting are narrower than the machine's moods.
+SLACK = {"s": 0.05, "inputs/s": 0.05, "tokens/s": 0.05, "B": 0.02}
 _LOST = "The model's manifest is not found any more: it ran as the store describes it."
 
 
@@ -145,6 +149,7 @@ def _same_plan(store: Store, original: Run) -> EvaluationPlan:
         limit=original.origin["limit"],
         seed=original.origin["seed"],
         batches=tuple(int(parse_scope(scope).value) for scope in latencies),
+        contexts=tuple(sorted({context_tokens(scope) for scope in Stage.GENERATION.parts(stages)})),
         accuracy=Stage.PREDICTIONS in stages,
         cold=Stage.COLD in stages,
         fresh=True,

@@ -174,7 +174,7 @@ def _is_of_answers(observation: Observation) -> bool:
     """Whether a figure judges answers: everything but sizes and timings."""
     if observation.provenance is not Provenance.MEASURED or observation.metric == "parameters":
         return False
-    of_answers = parse_scope(observation.scope).dimension is not Dimension.BATCH
+    of_answers = parse_scope(observation.scope).dimension not in (Dimension.BATCH, Dimension.CONTEXT)
     return of_answers and observation.unit not in ("s", "B")
 
 

@@ -20,7 +20,7 @@ from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.measure.fanout import Evaluation, counting, evaluate_elsewhere
 from zoolens.findings.measure.fastest_mode import FASTEST
 from zoolens.findings.measure.job_runner import carry_out_entries
-from zoolens.findings.measure.plan import EvaluationPlan, Outcome
+from zoolens.findings.measure.plan import CONTEXTS, EvaluationPlan, Outcome
 from zoolens.findings.measure.shards import predict_shards
 from zoolens.inventory.catalog.lookup import Model, find_all
 from zoolens.inventory.catalog.sessions import RunOptions
@@ -38,6 +38,7 @@ def evaluate(
     environments: Sequence[str] | str = (),
     require: str = "",
     batches: Sequence[int] = (1,),
+    contexts: Sequence[int] = CONTEXTS,
     device: str = "cpu",
     threads: int | None = None,
     precision: str = "default",
@@ -57,7 +58,8 @@ def evaluate(
     """Measure every model in every runtime asked for (default: every installed one that can run it).
 
     `data` may be left out where `accuracy` is False: models are then timed with made-up inputs. `trust`: open them in
-    this process, without the sandbox. `shards`: into how many slices the dataset is cut for other machines
+    this process, without the sandbox. `contexts`: tokens, at which language models are timed
+    that write. `shards`: into how many slices the dataset is cut for other machines
     (`zoolens.running_on`); on this machine it is answered as a whole.
     """
     chosen = named_data(data, limit, seed)
@@ -75,6 +77,7 @@ def evaluate(
             allow_code=allow_code,
         ),
         batches=tuple(batches),
+        contexts=tuple(contexts),
         accuracy=accuracy,
         cold=cold,
         fresh=fresh,
@@ -97,6 +100,8 @@ def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterato
         raise ZoolensError(f"{plan.shards} slices of a dataset make no sense.", hint="There is at least 1.")
     if any(batch < 1 for batch in plan.batches):
         raise ZoolensError(f"A batch size of {min(plan.batches)} makes no sense.", hint="Batch sizes start at 1.")
+    if any(tokens < 1 for tokens in plan.contexts):
+        raise ZoolensError(f"A context of {min(plan.contexts)} tokens makes no sense.", hint="There is at least 1.")
     if plan.data is None and (plan.accuracy or plan.limit is not None or plan.seed is not None):
         raise ZoolensError(
             "No dataset given.", hint="Add --data; only timing (--no-accuracy, without --limit or --seed) needs none."

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
+from itertools import product
 from typing import Any
 
 from zoolens.base import plugins
@@ -16,11 +18,12 @@ from zoolens.base.engine.retry_policy import retry_policy, worker_was_killed
 from zoolens.base.errors import StoreError, WorkerError, ZoolensError
 from zoolens.base.progress import Progress, count_bytes
 from zoolens.base.store.records import GUESSED, MACHINES, DatasetRecord, Observation, Run, Stage, joined_machines
-from zoolens.base.store.scopes import batch_scope
+from zoolens.base.store.scopes import batch_scope, context_scope
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.carryover import metric_settings, with_current_metrics
 from zoolens.findings.measure.class_order import CLASSES, class_order, with_class_order
 from zoolens.findings.measure.fastest_mode import FASTEST, check_fastest, run_in_fastest_mode
+from zoolens.findings.measure.generation_speed import measure_generation, writes
 from zoolens.findings.measure.input_checks import pixel_doubt, resampled_sounds, turned_pictures
 from zoolens.findings.measure.jobs import Job, Skipped, plan_jobs
 from zoolens.findings.measure.outcome_notes import guesses_of, notes_of
@@ -281,6 +284,7 @@ class _Stages:
                     lambda batch=batch: measure_batch_latency(context, batch),  # type: ignore[misc]
                     asdict(plan.latency),
                 )
+            self._time_writing(plan)
             if plan.cold:
                 self._stage(Stage.COLD, lambda: measure_cold_start(context), {"repeats": plan.cold_repeats})
         run = context.store.run(context.run.id)
@@ -298,6 +302,15 @@ class _Stages:
             notes=(*self._notes, *notes_of(context, run, answered=plan.accuracy and not self._errors)),
             guessed=guessed,
         )
+
+    def _time_writing(self, plan: EvaluationPlan) -> None:
+        """Tokens per second of a language model, at each context length and for each number of sequences at once."""
+        context = self._context
+        if not writes(context.job):
+            return
+        for batch, tokens in product(plan.batches, plan.contexts):
+            work = partial(measure_generation, context, tokens, batch)
+            self._stage(Stage.GENERATION.of(context_scope(tokens, batch)), work, asdict(plan.latency))
 
     def _look_at_inputs(self) -> None:
         """What the samples themselves tell, unless code of the manifest prepares them in a way of its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from zoolens.base.present.results import Result
 from zoolens.base.store.records import Run, RunKind
@@ -11,6 +12,8 @@ from zoolens.findings.measure.latency import LatencySettings
 from zoolens.inventory.catalog.lookup import Model
 from zoolens.inventory.catalog.sessions import RunOptions
 from zoolens.inventory.fleet.budget import Budget
+
+CONTEXTS: Final = (128, 512)
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class EvaluationPlan:
     seed: int | None = None
     wanted: RunOptions = field(default_factory=RunOptions)
     batches: Sequence[int] = (1,)
+    contexts: Sequence[int] = CONTEXTS  # tokens, at which language models are timed that write
     accuracy: bool = True
     task_metrics: bool = True  # False: answers are kept, and what takes seconds to resample is left to who asks for it
     cold: bool = True

@@ -161,7 +161,7 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
         samples = LatencySamples.from_table(store.table(run.id, kind))
         timings = latency_observations(samples, batch)
     else:
-        timings = _with_machine(latency_observations(samples, batch), share_of_others(before, cpu_time()))
+        timings = with_machine(latency_observations(samples, batch), share_of_others(before, cpu_time()))
     if (reason := _not_here(context)) is not None:
         context.progress.end()
         return [*_with_network(timings), unavailable("energy", reason, scope, "J")]
@@ -173,7 +173,7 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
     return [*timings, *on_device, *energy]
 
 
-def _with_machine(timings: Iterable[Observation], others: float | None) -> Iterator[Observation]:
+def with_machine(timings: Iterable[Observation], others: float | None) -> Iterator[Observation]:
     """Timings that say which machine measured them, since several of one kind measure the same run's attempts, and how
     busy others kept it."""
     told = {} if others is None else {OTHERS: round(others, 3)}

@@ -221,6 +221,7 @@ class Runtime(ABC):
     coarser_modes: ClassVar[tuple[str, ...]] = ()  # those that compute in less precision than the default
     compilers: ClassVar[tuple[str, ...]] = ()  # modes in which it starts other programs; the sandbox then lets it
     compiler_cache: ClassVar[str | None] = None  # the variable that tells its compiler where to keep what it made
+    variables: ClassVar[Mapping[str, str]] = {}  # of the environment, in processes of its own
     takes_packed: ClassVar[bool] = False  # its sessions take texts and bfloat16 as numbers, as `packed` makes them
     spins: ClassVar[bool] = False  # threads of its sessions spin within a call, unless it always yields
     addressed: ClassVar[str | None] = None  # how an address is written, of a runtime that is named as name:address

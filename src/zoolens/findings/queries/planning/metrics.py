@@ -36,14 +36,16 @@ BOUNDED: Final = frozenset({EQUIVALENCE_LOWER, ACCURACY_LOWER, ACCURACY_DROP_UPP
 # candidates before it: that errs on the safe side.
 _RESOURCES: Final = frozenset({
     "parameters", "file_size", "peak_memory", "cold_start", "throughput", "energy", "clean_share", "flops", "macs",
-    "activation_bytes", "peak_bytes", "nodes", "peak_device_memory",
+    "activation_bytes", "peak_bytes", "nodes", "peak_device_memory", "prefill_speed", "decode_speed",
 })  # fmt: skip
 # Figures of a model's structure, which is read when a query first asks for one.
 STRUCTURAL: Final = frozenset({"flops", "macs", "activation_bytes", "peak_bytes", "nodes"})
 _RESOURCE_KINDS: Final = ("latency_", "roundtrip_", "device_", "energy_", "memory_")
 
 # Resources of which more is better.
-_MORE_IS_BETTER: Final = frozenset({"throughput", "roundtrip_throughput", "clean_share"})
+_MORE_IS_BETTER: Final = frozenset({
+    "throughput", "roundtrip_throughput", "clean_share", "prefill_speed", "decode_speed",
+})  # fmt: skip
 # Figures of answers of which less is better: errors and distances.
 _ERRORS: Final = frozenset({
     "ece", "brier", "nll", ACCURACY_DROP, ACCURACY_DROP_UPPER, L2, "mae", "rmse", "wer", "cer", "false_alarms",

@@ -95,13 +95,15 @@ def _worker(
 ) -> WorkerProcess:
     """A worker for models of these files, opened with these options; sandboxed, unless the user trusts them."""
     rights = None if trusted() else _rights(runtime, [str(file) for file in files], options)
-    cache = runtime.compiler_cache
+    cache, variables = runtime.compiler_cache, dict(runtime.variables)
+    if cache and rights and rights.kept:
+        variables[cache] = rights.kept
     kind = WorkerKind(
         f"isolated {runtime.name} process",
         "zoolens.inventory.runtimes.isolation.worker",
         type(runtime).__module__,
         environment,
-        variables=((cache, rights.kept),) if cache and rights and rights.kept else (),
+        variables=tuple(variables.items()),
         rights=rights,
     )
     return WorkerProcess(kind)

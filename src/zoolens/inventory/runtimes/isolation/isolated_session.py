@@ -188,6 +188,13 @@ class IsolatedSession(Session):
             watched = self._ask("repeat", "running the model", feeds, **request)
         return _RepeatedElsewhere(self, bool(watched))
 
+    def repeat_extend(self, tokens: Tensor, kept: int, warmup_calls: int, warmup_seconds: float) -> Repeating:
+        """A call of `extend`, repeated and timed in the worker."""
+        request = {"warmup_calls": warmup_calls, "warmup_seconds": warmup_seconds, "kept": kept}
+        with self._turn:
+            watched = self._ask("repeat", "continuing a sequence", {"tokens": tokens}, **request)
+        return _RepeatedElsewhere(self, bool(watched))
+
     def sample(self, wanted: int, seconds: float) -> tuple[NDArray[np.int64], Waiting]:
         """Times of the repeated predictions; see `Repeating`."""
         with self._turn:

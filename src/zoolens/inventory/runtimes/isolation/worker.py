@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,7 +101,9 @@ class Worker:
         session = self._opened()
         feeds = {name: view.copy() for name, view in self._inputs.read(request["tensors"]).items()}
         self._forget_repeated()
-        self._repeated = Repeater(lambda: session.predict(feeds), request["warmup_calls"], request["warmup_seconds"])
+        kept = request.get("kept")
+        call = partial(session.predict, feeds) if kept is None else partial(session.extend, feeds["tokens"], kept)
+        self._repeated = Repeater(call, request["warmup_calls"], request["warmup_seconds"])
         return self._repeated.watched
 
     def do_sample(self, request: Message) -> Message:
