@@ -1,4 +1,5 @@
-"""Real clients of the Open Inference Protocol, in environments of their own: they want another protobuf than we pin.
+"""Real clients of the Open Inference Protocol and of OpenAI, in environments of their own: some want another protobuf
+than we pin.
 
 Each `*_checks.py` here is run by the client's own Python against a running server, and prints what it found as JSON.
 """
@@ -18,6 +19,7 @@ FOLDER = Path(os.environ.get("ZOOLENS_CLIENTS") or Path(__file__).parents[2] / "
 SPECIFICATIONS = {
     "clients": "tritonclient[http,grpc]==2.73.0,kserve==0.21.0",
     "mlserver": "mlserver==1.7.1",
+    "openai": "openai==3.51.0",
 }
 
 
