@@ -8,12 +8,15 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.serve_clients import environment
 
 import zoolens
 from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.manifests.files import write_manifest
+from zoolens.inventory.runtimes.openai.endpoint_address import parse_endpoint
+from zoolens.inventory.runtimes.openai.endpoint_client import EndpointClient
 from zoolens.testing import language_models
 from zoolens.testing.llama_server import llama_server
 
@@ -92,6 +95,26 @@ def test_the_client_of_openai(served, theirs, tmp_path):
     found = json.loads(done.stdout.splitlines()[-1])
     assert len(found) == 8
     assert set(found.values()) == {"ok"}, "\n".join(f"{name}: {text}" for name, text in found.items() if text != "ok")
+
+
+def test_our_own_runtime_asks_it_for_whole_texts_at_once(served, monkeypatch):
+    """What a run of `--runtime openai:` is made of: the likeliest tokens at every position, by their numbers."""
+    monkeypatch.setenv("ZOOLENS_OPENAI_KEY", TOKEN)
+    client = EndpointClient(parse_endpoint(f"{served}/v1/models/tiny"))
+    ids = list(range(3, 23))
+    told = client.echo(ids, 5)
+    logits = language_models.reference(ids)
+    logs = logits - logits.max(1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(1, keepdims=True))
+    assert told is not None
+    assert [one.token.id for one in told[:-1]] == ids
+    for place, one in enumerate(told[1:]):
+        assert len(one.top) == 5
+        for token, logarithm in one.top:
+            assert abs(logarithm - logs[place, token.id]) < 5e-3
+        assert one.top[0][0].id == logs[place].argmax() or one.top[-1][0].id == logs[place].argmax()
+    several = client.complete([ids[:4], ids[:9]], top=1, temperature=0)
+    assert [one.token.id for one in several] == [int(logs[3].argmax()), int(logs[8].argmax())]
 
 
 @pytest.mark.slow

@@ -43,6 +43,7 @@ class GenerationRequest:
     sampling: Sampling = field(default_factory=Sampling)
     stops: tuple[str, ...] = ()
     top: int | None = None
+    echo: bool = False  # the answer begins with the prompt
     deadline: float | None = None
     traceparent: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -50,10 +51,12 @@ class GenerationRequest:
 
 @dataclass(frozen=True)
 class LikelyToken:
-    """A token as bytes, which need not be whole characters, and the natural logarithm of its probability."""
+    """A token as bytes, which need not be whole characters, and the natural logarithm of its probability; None of the
+    first token of a text, which nothing foresees."""
 
+    number: int
     piece: bytes
-    logarithm: float
+    logarithm: float | None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from zoolens.base.errors import DatasetError, ManifestError, ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest
 from zoolens.faces.serving.contracts.language import GenerationRequest, TextPart
+from zoolens.faces.serving.language.echoed_prompt import check_echo, echoed
 from zoolens.faces.serving.language.open_language import OpenLanguage, writes_text
 from zoolens.faces.serving.language.text_writer import Room, TextWriter
 from zoolens.faces.serving.language.token_choice import Floats, log_probabilities
@@ -46,14 +47,19 @@ class Languages:
             ids = await asyncio.to_thread(language.prompt, request.prompt)
         except (DatasetError, ManifestError) as error:
             raise ServingError(Refusal.INVALID, error.message, hint=error.hint) from error
+        seconds = min(self._most_seconds, request.deadline or self._most_seconds)
+        until = time.monotonic() + seconds
+        before = 0
+        if request.echo:
+            part = await self._echoed(request, language, ids, seconds)
+            before = len(part.text)
+            yield part
         free = language.declared.max_length - len(ids)
         most = free if request.most is None else min(request.most, free)
-        writer = TextWriter(request, language.tokenizer, Room(len(ids), most, language.ends))
+        writer = TextWriter(request, language.tokenizer, Room(len(ids), most, language.ends, before))
         if most == 0:
             yield writer.nothing()
             return
-        seconds = min(self._most_seconds, request.deadline or self._most_seconds)
-        until = time.monotonic() + seconds
         async with self._turns(request.model).place(ids, seconds) as place:
             end = ""
             while not end:
@@ -63,6 +69,16 @@ class Languages:
                 end = part.end
                 if part.text or part.tokens or part.end:
                     yield part
+
+    async def _echoed(
+        self, request: GenerationRequest, language: OpenLanguage, ids: list[int], seconds: float
+    ) -> TextPart:
+        scores = None
+        if request.top is not None:
+            check_echo(len(ids), language.declared.vocabulary)
+            answer = await self._plane.infer(InferRequest(**self._asked(request, language, ids, seconds)))
+            scores = language.scores(answer.outputs, len(ids))
+        return await asyncio.to_thread(echoed, ids, scores, request.top or 0, language.tokenizer)
 
     def _turns(self, name: str) -> Turns:
         settings = self._plane.endpoint(name).settings
@@ -79,19 +95,23 @@ class Languages:
             raise ServingError(
                 Refusal.TOO_LATE, f"Model '{request.model}' did not end the text in the time that it has."
             )
-        asked: dict[str, Any] = {
-            "model": request.model,
-            "inputs": language.feeds(step.ids),
-            "deadline": step.left,
-            "traceparent": request.traceparent,
-            "headers": request.headers,
-        }
+        asked = self._asked(request, language, step.ids, step.left)
         if not language.model.extends:
             answer = await self._plane.infer(InferRequest(**asked))
-            return log_probabilities(language.last(answer.outputs, len(step.ids)))
+            return log_probabilities(language.scores(answer.outputs, len(step.ids))[-1])
         answer = await self._plane.infer(NextTokenRequest(**asked, tokens=language.tokens, place=step.place))
         (after,) = answer.outputs.values()
         return log_probabilities(after[0])
+
+    def _asked(self, request: GenerationRequest, language: OpenLanguage, ids: list[int], left: float) -> dict[str, Any]:
+        """What every inference for a text is asked with."""
+        return {
+            "model": request.model,
+            "inputs": language.feeds(ids),
+            "deadline": left,
+            "traceparent": request.traceparent,
+            "headers": request.headers,
+        }
 
     async def _language(self, name: str) -> OpenLanguage:
         endpoint = self._plane.endpoint(name)

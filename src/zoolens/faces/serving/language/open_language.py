@@ -75,15 +75,15 @@ class OpenLanguage:
         """The input that takes the tokens."""
         return self._names["input_ids"]
 
-    def last(self, outputs: Mapping[str, Tensor], count: int) -> Tensor:
-        """The scores after the last of so many tokens."""
+    def scores(self, outputs: Mapping[str, Tensor], count: int) -> Tensor:
+        """The scores after each of so many tokens: tokens × vocabulary."""
         found = outputs[self._output]
         if found.ndim != 3 or found.shape[:2] != (1, count):
             raise ModelError(
                 f"The output {self._output} has shape {list(found.shape)} for {count:,} tokens, not a score for each "
                 "token of the vocabulary at each position."
             )
-        return np.asarray(found[0, -1])
+        return np.asarray(found[0])
 
     def close(self) -> None:
         self.tokenizer.close()

@@ -16,11 +16,12 @@ from zoolens.inventory.preprocess.generating_tokenizer import GeneratingTokenize
 
 @dataclass(frozen=True)
 class Room:
-    """How long a text may be, and which tokens end it."""
+    """How long a text may be, which tokens end it, and the characters of the answer before it."""
 
     prompt_tokens: int
     most: int
     ends: frozenset[int]
+    before: int = 0
 
 
 class TextWriter:
@@ -32,7 +33,7 @@ class TextWriter:
         self._growing = GrowingText(tokenizer)
         self.chosen: list[int] = []
         self._kept = ""  # text that is not shown yet
-        self._shown = 0  # characters
+        self._shown = room.before  # characters
         self._waiting: list[WrittenToken] = []  # tokens of text that is not shown yet
 
     def add(self, logarithms: Floats) -> TextPart:
@@ -72,7 +73,8 @@ class TextWriter:
         likely = most_likely(logarithms, top).tolist()
         pieces = self._tokenizer.pieces([number, *likely])
         chosen, *others = [
-            LikelyToken(piece, float(logarithms[each])) for piece, each in zip(pieces, [number, *likely], strict=True)
+            LikelyToken(each, piece, float(logarithms[each]))
+            for piece, each in zip(pieces, [number, *likely], strict=True)
         ]
         return WrittenToken(chosen, self._shown + len(self._kept), tuple(others))
 

@@ -31,66 +31,81 @@ def error_document(error: ServingError) -> Document:
 
 
 class Answer:
-    """The answer to one request."""
+    """The answer to one request, whose prompts are numbered by their places."""
 
     def __init__(self, request: OpenAiRequest) -> None:
         self._request = request
         self._chat = request.chat
+        self._top = request.generations[0].top
         self._head = {
             "id": f"{'chatcmpl' if request.chat else 'cmpl'}-{uuid.uuid4().hex}",
             "created": int(time.time()),
-            "model": request.generation.model,
+            "model": request.generations[0].model,
         }
 
-    def whole(self, parts: Sequence[TextPart]) -> Document:
-        last = parts[-1]
+    def whole(self, answers: Sequence[Sequence[TextPart]]) -> Document:
+        """`answers`: the parts behind each prompt."""
+        choices = [self._choice(place, parts) for place, parts in enumerate(answers)]
+        name = "chat.completion" if self._chat else "text_completion"
+        return {**self._head, "object": name, "choices": choices, "usage": _usage([parts[-1] for parts in answers])}
+
+    def _choice(self, place: int, parts: Sequence[TextPart]) -> Document:
         text = "".join(part.text for part in parts)
         tokens = [token for part in parts for token in part.tokens]
-        choice: Document = {"index": 0, "logprobs": self._logarithms(tokens), "finish_reason": last.end}
+        said: Document = {"text": text}
         if self._chat:
-            choice["message"] = {"role": "assistant", "content": text, "refusal": None}
-        else:
-            choice["text"] = text
-        name = "chat.completion" if self._chat else "text_completion"
-        return {**self._head, "object": name, "choices": [choice], "usage": _usage(last)}
+            said = {"message": {"role": "assistant", "content": text, "refusal": None}}
+        return {"index": place, **said, "logprobs": self._logarithms(tokens), "finish_reason": parts[-1].end}
 
     def begin(self) -> Iterator[Document]:
         """What a stream begins with."""
         if self._chat:
-            yield self._chunk({"delta": {"role": "assistant", "content": ""}}, None, "")
+            yield self._chunk(0, {"delta": {"role": "assistant", "content": ""}}, None, "")
 
-    def chunks(self, part: TextPart) -> Iterator[Document]:
+    def chunks(self, place: int, part: TextPart) -> Iterator[Document]:
         logarithms = self._logarithms(part.tokens) if part.tokens else None
-        if self._chat:
-            if part.text or part.tokens:
-                yield self._chunk({"delta": {"content": part.text}}, logarithms, "")
-            if part.end:
-                yield self._chunk({"delta": {}}, None, part.end)
-        else:
-            yield self._chunk({"text": part.text}, logarithms, part.end)
-        if part.end and self._request.counted:
-            yield {**self._head, "object": self._of_chunks, "choices": [], "usage": _usage(part)}
+        if not self._chat:
+            yield self._chunk(place, {"text": part.text}, logarithms, part.end)
+            return
+        if part.text or part.tokens:
+            yield self._chunk(place, {"delta": {"content": part.text}}, logarithms, "")
+        if part.end:
+            yield self._chunk(place, {"delta": {}}, None, part.end)
+
+    def end(self, last: Sequence[TextPart]) -> Iterator[Document]:
+        """What a stream ends with. `last`: the last part behind each prompt."""
+        if self._request.counted:
+            yield {**self._head, "object": self._of_chunks, "choices": [], "usage": _usage(last)}
 
     @property
     def _of_chunks(self) -> str:
         return "chat.completion.chunk" if self._chat else "text_completion"
 
-    def _chunk(self, said: Document, logarithms: Document | None, end: str) -> Document:
-        choice = {"index": 0, **said, "logprobs": logarithms, "finish_reason": end or None}
+    def _chunk(self, place: int, said: Document, logarithms: Document | None, end: str) -> Document:
+        choice = {"index": place, **said, "logprobs": logarithms, "finish_reason": end or None}
         return {**self._head, "object": self._of_chunks, "choices": [choice]}
 
     def _logarithms(self, tokens: Sequence[WrittenToken]) -> Document | None:
-        if self._request.generation.top is None:
+        if self._top is None:
             return None
         if self._chat:
             each = [{**_token(one.chosen), "top_logprobs": [*map(_token, one.likely)]} for one in tokens]
             return {"content": each, "refusal": None}
         return {
-            "tokens": [_text(one.chosen) for one in tokens],
+            "tokens": [self._name(one.chosen) for one in tokens],
             "token_logprobs": [one.chosen.logarithm for one in tokens],
-            "top_logprobs": [{_text(likely): likely.logarithm for likely in one.likely} for one in tokens],
+            "top_logprobs": [self._likely(one) for one in tokens],
             "text_offset": [one.start for one in tokens],
         }
+
+    def _likely(self, token: WrittenToken) -> Document | None:
+        """The likeliest tokens by their names; of two with one name, such as halves of characters, the likelier one."""
+        if token.chosen.logarithm is None:
+            return None
+        return {self._name(likely): likely.logarithm for likely in reversed(token.likely)}
+
+    def _name(self, token: LikelyToken) -> str:
+        return f"token_id:{token.number}" if self._request.numbered else _text(token)
 
 
 def _text(token: LikelyToken) -> str:
@@ -98,12 +113,9 @@ def _text(token: LikelyToken) -> str:
 
 
 def _token(token: LikelyToken) -> Document:
-    return {"token": _text(token), "logprob": token.logarithm, "bytes": list(token.piece)}
+    return {"id": token.number, "token": _text(token), "logprob": token.logarithm, "bytes": list(token.piece)}
 
 
-def _usage(last: TextPart) -> Document:
-    return {
-        "prompt_tokens": last.prompt_tokens,
-        "completion_tokens": last.written_tokens,
-        "total_tokens": last.prompt_tokens + last.written_tokens,
-    }
+def _usage(last: Sequence[TextPart]) -> Document:
+    given, written = sum(part.prompt_tokens for part in last), sum(part.written_tokens for part in last)
+    return {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written}

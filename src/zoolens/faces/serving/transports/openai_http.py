@@ -6,14 +6,14 @@ with a status of its own. An error in the middle of a stream is its last event.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, cast
 
 from zoolens.base.protocol import json_text
 from zoolens.base.protocol.errors import Refusal, ServingError
-from zoolens.faces.serving.contracts.language import LanguageService, TextPart
+from zoolens.faces.serving.contracts.language import GenerationRequest, LanguageService, TextPart
 from zoolens.faces.serving.transports.bodies import BodyReader, Receive
 from zoolens.faces.serving.transports.http_inference import HttpAnswer, error_answer, http_answer
 from zoolens.faces.serving.transports.openai_answers import Answer, Document, error_document
@@ -66,11 +66,43 @@ class OpenAiRoutes:
     async def answer(self, request: OpenAiRequest, send: Send) -> HttpAnswer | None:
         """The answer; None where it was streamed."""
         assert self._language is not None
-        async with aclosing(cast("Parts", self._language.generate(request.generation))) as parts:
-            if request.streamed:
-                await _stream(request, parts, send)
-                return None
-            return _json(Answer(request).whole([part async for part in parts]))
+        if request.streamed:
+            await self._stream(request, send)
+            return None
+        answers = []
+        for generation in request.generations:
+            async with self._parts(generation) as parts:
+                answers.append([part async for part in parts])
+        return _json(Answer(request).whole(answers))
+
+    def _parts(self, generation: GenerationRequest) -> aclosing[Parts]:
+        assert self._language is not None
+        return aclosing(cast("Parts", self._language.generate(generation)))
+
+    async def _stream(self, request: OpenAiRequest, send: Send) -> None:
+        """One prompt after the other."""
+        answer = Answer(request)
+        last: list[TextPart] = []
+        began = False
+        try:
+            for place, generation in enumerate(request.generations):
+                async with self._parts(generation) as parts:
+                    async for part in parts:
+                        if not began:
+                            began = True
+                            await send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
+                            await _send_events(send, answer.begin())
+                        await _send_events(send, answer.chunks(place, part))
+                last.append(part)
+        except Exception as error:
+            if not began:
+                raise
+            refused = error if isinstance(error, ServingError) else unforeseen(error)
+            await _send_events(send, [error_document(refused)])
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await _send_events(send, answer.end(last))
+        await send({"type": "http.response.body", "body": _DONE})
 
     def _models(self, name: str) -> Document:
         assert self._language is not None
@@ -96,37 +128,18 @@ def openai_error(error: Exception) -> HttpAnswer:
 def _of_caller(request: OpenAiRequest, headers: Mapping[str, str]) -> OpenAiRequest:
     """The request with what its headers say."""
     asked = caller(headers)
-    generation = replace(
-        request.generation, deadline=asked.deadline(None), traceparent=asked.traceparent, headers=asked.headers
-    )
-    return replace(request, generation=generation)
+    generations = [
+        replace(each, deadline=asked.deadline(None), traceparent=asked.traceparent, headers=asked.headers)
+        for each in request.generations
+    ]
+    return replace(request, generations=tuple(generations))
 
 
 def _json(document: Document) -> HttpAnswer:
     return http_answer(200, _JSON, json_text.dump(document))
 
 
-async def _stream(request: OpenAiRequest, parts: Parts, send: Send) -> None:
-    answer = Answer(request)
-    first = await anext(parts)
-    await send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
-    for document in answer.begin():
-        await _send_event(send, document)
-    try:
-        for document in answer.chunks(first):
-            await _send_event(send, document)
-        async for part in parts:
-            for document in answer.chunks(part):
-                await _send_event(send, document)
-    except Exception as error:
-        refused = error if isinstance(error, ServingError) else unforeseen(error)
-        await _send_event(send, error_document(refused))
-        await send({"type": "http.response.body", "body": b""})
-        return
-    await send({"type": "http.response.body", "body": _DONE})
-
-
-async def _send_event(send: Send, document: Document) -> None:
-    await send(
-        {"type": "http.response.body", "body": b"data: " + json_text.dump(document) + b"\n\n", "more_body": True}
-    )
+async def _send_events(send: Send, documents: Iterable[Document]) -> None:
+    for document in documents:
+        event = b"data: " + json_text.dump(document) + b"\n\n"
+        await send({"type": "http.response.body", "body": event, "more_body": True})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, Final
 
@@ -11,6 +11,8 @@ from zoolens.base.protocol import json_text
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.faces.serving.contracts.language import Conversation, GenerationRequest, Prompt, Sampling
 
+_MOST_PROMPTS: Final = 128
+_NUMBERED: Final = "return_tokens_as_token_ids"  # as vLLM calls it
 _MOST_STOPS: Final = 16
 _LONGEST_STOP: Final = 1000  # characters
 _MOST_MESSAGES: Final = 10_000
@@ -22,7 +24,8 @@ _ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 _WITHOUT_EFFECT: Final[Mapping[str, tuple[object, ...]]] = {
     "n": (1,),
     "best_of": (1,),
-    "echo": (False,),
+    "top_k": (0, -1),
+    "min_p": (0,),
     "suffix": ("",),
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
@@ -49,19 +52,24 @@ class WrongParameter(ServingError):
 
 @dataclass(frozen=True)
 class OpenAiRequest:
-    """`chat`: asked of /v1/chat/completions. `counted`: the stream ends with the number of tokens."""
+    """`generations`: one for each prompt. `chat`: asked of /v1/chat/completions. `counted`: the stream ends with the
+    number of tokens. `numbered`: tokens are written as numbers, since several of them may be the same text."""
 
-    generation: GenerationRequest
+    generations: tuple[GenerationRequest, ...]
     chat: bool
     streamed: bool
     counted: bool
+    numbered: bool = False
 
 
 def read_completion(data: Mapping[str, Any]) -> OpenAiRequest:
-    _check_known(data, (*_SHARED, "prompt"))
+    _check_known(data, (*_SHARED, "prompt", "echo", _NUMBERED))
     top = _whole(data, "logprobs", 0, _MOST_LIKELY)
     most = _whole(data, "max_tokens", 0)
-    return _request(data, _prompt(data.get("prompt")), _COMPLETION_TOKENS if most is None else most, top)
+    asked = _request(data, _prompts(data.get("prompt")), _COMPLETION_TOKENS if most is None else most, top)
+    echo = _flag(data, "echo")
+    generations = tuple(replace(generation, echo=echo) for generation in asked.generations)
+    return replace(asked, generations=generations, numbered=_flag(data, _NUMBERED))
 
 
 def read_chat(data: Mapping[str, Any]) -> OpenAiRequest:
@@ -73,10 +81,11 @@ def read_chat(data: Mapping[str, Any]) -> OpenAiRequest:
     if None not in (newer, older) and newer != older:
         raise WrongParameter("max_tokens", "max_tokens and max_completion_tokens are two names of one number.")
     most = older if newer is None else newer
-    return _request(data, _conversation(data.get("messages")), most, (count or 0) if told else None)
+    asked = _request(data, [_conversation(data.get("messages"))], most, (count or 0) if told else None)
+    return replace(asked, chat=True)
 
 
-def _request(data: Mapping[str, Any], prompt: Prompt, most: int | None, top: int | None) -> OpenAiRequest:
+def _request(data: Mapping[str, Any], prompts: Sequence[Prompt], most: int | None, top: int | None) -> OpenAiRequest:
     temperature, top_p = _number(data, "temperature", 0, 2), _number(data, "top_p", 0, 1)
     if top_p == 0:
         raise WrongParameter("top_p", "top_p is a number above 0, up to 1.", hint="temperature: 0 takes the likeliest.")
@@ -91,8 +100,9 @@ def _request(data: Mapping[str, Any], prompt: Prompt, most: int | None, top: int
         raise WrongParameter("stream_options", "stream_options needs stream: true.")
     if not isinstance(options, dict) or set(options) - {"include_usage"}:
         raise WrongParameter("stream_options", "stream_options is an object of include_usage alone.")
-    generation = GenerationRequest(_model(data), prompt, most, sampling, _stops(data.get("stop")), top)
-    return OpenAiRequest(generation, isinstance(prompt, Conversation), streamed, _flag(options, "include_usage"))
+    model, stops = _model(data), _stops(data.get("stop"))
+    generations = tuple(GenerationRequest(model, prompt, most, sampling, stops, top) for prompt in prompts)
+    return OpenAiRequest(generations, False, streamed, _flag(options, "include_usage"))
 
 
 def _check_known(data: Mapping[str, Any], known: tuple[str, ...]) -> None:
@@ -115,14 +125,21 @@ def _model(data: Mapping[str, Any]) -> str:
     return name
 
 
+def _prompts(value: Any) -> list[Prompt]:
+    """One prompt or several, each a text or the ids of its tokens."""
+    several = isinstance(value, list) and bool(value) and all(isinstance(each, str | list) for each in value)
+    listed = value if several else [value]
+    if len(listed) > _MOST_PROMPTS:
+        raise WrongParameter("prompt", f"There are {len(listed):,} prompts; {_MOST_PROMPTS} are answered at most.")
+    return [_prompt(each) for each in listed]
+
+
 def _prompt(value: Any) -> str | tuple[int, ...]:
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str | list):
-        value = value[0]
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value and all(type(number) is int for number in value):
         return tuple(value)
-    raise WrongParameter("prompt", "The parameter 'prompt' must be one text, or the ids of its tokens.")
+    raise WrongParameter("prompt", "A prompt must be a text, or the ids of its tokens.")
 
 
 def _conversation(value: Any) -> Conversation:

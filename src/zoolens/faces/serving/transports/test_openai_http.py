@@ -227,10 +227,40 @@ def test_a_model_whose_runtime_keeps_nothing_writes_too(server):
     np.testing.assert_allclose(choice["logprobs"]["token_logprobs"], [-np.log(1 + np.exp(-1))] * 4, atol=1e-5)
 
 
+def test_a_prompt_is_told_with_what_the_model_foresees_of_it(server):
+    ids = ids_of(PROMPT)
+    asked = {"echo": True, "logprobs": 2, "temperature": 0, "return_tokens_as_token_ids": True}
+    found = answer(server, "/v1/completions", prompt=[ids, ids[:1]], max_tokens=1, **asked)
+    (choice, short) = found["choices"]
+    told = choice["logprobs"]
+    expected = greedy(ids, 1)
+    assert [int(name.removeprefix("token_id:")) for name in told["tokens"]] == [*ids, expected[0][0]]
+    logits = language_models.reference(ids)
+    logs = logits - logits.max(1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(1, keepdims=True))
+    wanted = [logs[place, number] for place, number in enumerate(ids[1:])]
+    assert told["token_logprobs"][0] is None
+    np.testing.assert_allclose(told["token_logprobs"][1:], [*wanted, expected[0][1]], atol=5e-3)
+    best = [max(likely, key=likely.get) for likely in told["top_logprobs"][1:]]
+    assert best == [f"token_id:{number}" for number in logs.argmax(1)]
+    assert told["top_logprobs"][0] is None
+    assert choice["text"] == PROMPT + text_of([expected[0][0]])
+    assert told["text_offset"] == [0, 2, 3, 4, 5]
+    assert (short["index"], short["text"][:2], len(short["logprobs"]["tokens"])) == (1, "AB", 2)
+    assert found["usage"] == {"prompt_tokens": len(ids) + 1, "completion_tokens": 2, "total_tokens": len(ids) + 3}
+    plain = answer(server, "/v1/completions", prompt=PROMPT, max_tokens=0, echo=True)["choices"][0]
+    assert (plain["text"], plain["logprobs"]) == (PROMPT, None)
+    streamed = events(server, "/v1/completions", prompt=["AB", "12"], max_tokens=2, echo=True, seed=1)
+    for place, prompt in enumerate(("AB", "12")):
+        own = [event["choices"][0] for event in streamed if event["choices"][0]["index"] == place]
+        assert own[0]["text"] == prompt
+        assert own[-1]["finish_reason"] in ("stop", "length")
+
+
 def test_what_is_refused_has_openais_form(server):
     path = "/v1/completions"
-    status, error = refused(server, path, {"model": "tiny", "prompt": "AB", "min_p": 0.1})
-    assert (status, error["type"], error["param"]) == (400, "invalid_request_error", "min_p")
+    status, error = refused(server, path, {"model": "tiny", "prompt": "AB", "mirostat": 1})
+    assert (status, error["type"], error["param"]) == (400, "invalid_request_error", "mirostat")
     assert refused(server, path, {"model": "absent", "prompt": "AB"})[0] == 404
     status, error = refused(server, path, {"model": "classes", "prompt": "AB"})
     assert (status, "its task is classification" in error["message"]) == (400, True)

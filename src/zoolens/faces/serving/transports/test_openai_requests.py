@@ -11,14 +11,15 @@ TALK = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 
 def test_what_is_left_out_is_openais_default():
     asked = read_completion(TEXT)
-    generation = asked.generation
+    (generation,) = asked.generations
     assert (generation.model, generation.prompt, generation.most) == ("m", "Once", 16)
     assert (generation.sampling, generation.stops, generation.top) == (Sampling(1.0, 1.0, None), (), None)
     assert (asked.chat, asked.streamed, asked.counted) == (False, False, False)
     asked = read_chat(TALK)
     assert asked.chat
-    assert (asked.generation.most, asked.generation.top) == (None, None)
-    assert asked.generation.prompt == Conversation([{"role": "user", "content": "Hello"}])
+    (generation,) = asked.generations
+    assert (generation.most, generation.top) == (None, None)
+    assert generation.prompt == Conversation([{"role": "user", "content": "Hello"}])
 
 
 def test_what_is_said():
@@ -32,20 +33,23 @@ def test_what_is_said():
         "user": "me",
         "n": 1,
     }
-    generation = read_completion({**TEXT, **said, "suffix": None, "logit_bias": {}}).generation
+    generation = read_completion({**TEXT, **said, "suffix": None, "logit_bias": {}}).generations[0]
     assert (generation.sampling, generation.stops, generation.top) == (Sampling(0.0, 0.5, 3), ("x",), 5)
     assert generation.most == 0
     streamed = {"stream": True, "stream_options": {"include_usage": True}, "stop": ["a", "b"]}
     asked = read_chat({**TALK, **streamed, "logprobs": True, "top_logprobs": 2, "max_completion_tokens": 7})
     assert (asked.streamed, asked.counted) == (True, True)
-    assert (asked.generation.stops, asked.generation.top, asked.generation.most) == (("a", "b"), 2, 7)
-    assert read_chat({**TALK, "logprobs": True}).generation.top == 0
-    assert read_completion({**TEXT, "prompt": ["Once"]}).generation.prompt == "Once"
-    assert read_completion({**TEXT, "prompt": [[1, 2]]}).generation.prompt == (1, 2)
+    (generation,) = asked.generations
+    assert (generation.stops, generation.top, generation.most) == (("a", "b"), 2, 7)
+    assert read_chat({**TALK, "logprobs": True}).generations[0].top == 0
+    for given, read in (("Once", ["Once"]), ([1, 2], [(1, 2)]), (["a", "b"], ["a", "b"]), ([[1], "b"], [(1,), "b"])):
+        assert [each.prompt for each in read_completion({**TEXT, "prompt": given}).generations] == read
+    echoed = read_completion({**TEXT, "echo": True, "return_tokens_as_token_ids": True, "top_k": 0, "min_p": 0.0})
+    assert (echoed.generations[0].echo, echoed.numbered) == (True, True)
     parts = [{"type": "text", "text": "Hi"}]
     answered = {"role": "assistant", "content": "a", "refusal": None, "tool_calls": None, "annotations": []}
     messages = [{"role": "user", "content": parts}, answered]
-    prompt = read_chat({**TALK, "messages": messages}).generation.prompt
+    prompt = read_chat({**TALK, "messages": messages}).generations[0].prompt
     assert prompt == Conversation([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "a"}])
 
 
@@ -53,9 +57,11 @@ def test_what_is_said():
     ("changed", "parameter", "says"),
     [
         ({"model": 3}, "model", "name of a model"),
-        ({"prompt": None}, "prompt", "one text, or the ids"),
-        ({"prompt": ["a", "b"]}, "prompt", "one text, or the ids"),
-        ({"prompt": [1, True]}, "prompt", "one text, or the ids"),
+        ({"prompt": None}, "prompt", "a text, or the ids"),
+        ({"prompt": []}, "prompt", "a text, or the ids"),
+        ({"prompt": ["a", []]}, "prompt", "a text, or the ids"),
+        ({"prompt": [1, True]}, "prompt", "a text, or the ids"),
+        ({"prompt": ["a"] * 129}, "prompt", "129 prompts; 128 are answered at most"),
         ({"temperature": "1"}, "temperature", "a number from 0 to 2; got 1"),
         ({"temperature": 2.5}, "temperature", "from 0 to 2"),
         ({"temperature": True}, "temperature", "from 0 to 2"),
@@ -71,10 +77,13 @@ def test_what_is_said():
         ({"stream": True, "stream_options": {"x": 1}}, "stream_options", "include_usage alone"),
         ({"n": 2}, "n", "not implemented; it may be 1, or left out"),
         ({"n": True}, "n", "not implemented"),
-        ({"echo": True}, "echo", "may be false, or left out"),
+        ({"store": True}, "store", "may be false, or left out"),
+        ({"echo": "yes"}, "echo", "true or false"),
+        ({"top_k": 40}, "top_k", "not implemented"),
         ({"presence_penalty": 0.1}, "presence_penalty", "not implemented"),
         ({"logit_bias": {"5": 1}}, "logit_bias", "not implemented"),
-        ({"min_p": 0.1}, "min_p", "not known here"),
+        ({"min_p": 0.1}, "min_p", "not implemented"),
+        ({"mirostat": 0}, "mirostat", "not known here"),
     ],
 )
 def test_what_would_change_the_answer_is_refused_by_name(changed, parameter, says):

@@ -1,0 +1,53 @@
+"""A prompt as the beginning of its own answer, with what the model foresees of each of its tokens."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from zoolens.base.protocol.errors import Refusal, ServingError
+from zoolens.base.protocol.messages import Tensor
+from zoolens.faces.serving.contracts.language import LikelyToken, TextPart, WrittenToken
+from zoolens.faces.serving.language.token_choice import log_probabilities, most_likely
+from zoolens.inventory.preprocess.generating_tokenizer import GeneratingTokenizer
+
+_MOST_BYTES: Final = 1 << 29  # of the scores of a prompt: those of 2,730 tokens, of a vocabulary of 49,152
+
+
+def check_echo(tokens: int, vocabulary: int) -> None:
+    """Refuse a prompt whose scores would take too much memory."""
+    most = _MOST_BYTES // (4 * vocabulary)
+    if tokens > most:
+        raise ServingError(
+            Refusal.INVALID,
+            f"The prompt has {tokens:,} tokens; log-probabilities of a prompt are told of {most:,} at most.",
+        )
+
+
+def echoed(ids: list[int], scores: Tensor | None, top: int, tokenizer: GeneratingTokenizer) -> TextPart:
+    """`scores`: tokens × vocabulary, after each token; None: no log-probabilities were asked for."""
+    if scores is None:
+        (text,) = tokenizer.texts([ids])
+        return TextPart(text, (), "", len(ids), 0)
+    tokens: list[WrittenToken] = []
+    whole = b""
+    for place, number in enumerate(ids):
+        likely, logarithms = _foreseen(scores, place, top, number)
+        pieces = tokenizer.pieces([number, *likely])
+        told = [
+            LikelyToken(each, piece, logarithm)
+            for each, piece, logarithm in zip([number, *likely], pieces, logarithms, strict=True)
+        ]
+        tokens.append(WrittenToken(told[0], len(whole.decode(errors="ignore")), tuple(told[1:])))
+        whole += pieces[0]
+    return TextPart(whole.decode(errors="replace"), tuple(tokens), "", len(ids), 0)
+
+
+def _foreseen(scores: Tensor, place: int, top: int, number: int) -> tuple[list[int], list[float | None]]:
+    """The likeliest tokens at a place, and the logarithms of the token itself and of these."""
+    if place == 0:
+        return [], [None]
+    logarithms = log_probabilities(np.asarray(scores[place - 1]))
+    likely = most_likely(logarithms, top).tolist()
+    return likely, [float(logarithms[each]) for each in (number, *likely)]
