@@ -76,6 +76,7 @@ class LanguageModel(Task):
     roles: ClassVar[Mapping[str, bool]] = {ROLE: True}
     located = True
     truth = CONTINUATION
+    truth_is_sample = True
     by_truth: ClassVar[Mapping[str, str]] = {"choice": "multiple-choice", "prompt": "generation"}
     ragged = frozenset({FOLLOWING, TRUE, IDS, LOGS})
 
@@ -139,6 +140,10 @@ class LanguageModel(Task):
         )
         return "" if _same_tokens(a, b) else different
 
+    def on_common_ground(self, a: Answers, b: Answers) -> tuple[Answers, Answers]:
+        """Behind a token for the beginning the first token of a text is foreseen too, which costs most of all."""
+        return _without_beginning(a, b), _without_beginning(b, a)
+
     def incomparable(self, a: Answers, b: Answers) -> tuple[str, ...]:
         return () if _same_tokens(a, b) else tuple(metric.name for metric in METRICS if metric.name != self.metric)
 
@@ -170,6 +175,11 @@ class LanguageModel(Task):
     def scores(self, answers: Answers, labels: NDArray[Any]) -> Floats:
         """The share of the positions of each text at which the most likely token is the one that follows."""
         return _text_means(answers, _right(answers), 0.0)
+
+    def fine_scores(self, answers: Answers) -> Floats:
+        """The probability of each text as a geometric mean over its bytes: bits per byte, turned into a share."""
+        nats = _sums(ragged_column(answers, FOLLOWING), _lost(answers))
+        return np.asarray(np.exp(-nats / np.maximum(column(answers, BYTES), 1)))
 
     def judgement(self, answers: Answers) -> Judgement:
         following = ragged_column(answers, FOLLOWING)
@@ -288,6 +298,24 @@ def position_pairs(a: Answers, b: Answers) -> PositionPairs:
 def _same_tokens(a: Answers, b: Answers) -> bool:
     ours, theirs = ragged_column(a, FOLLOWING), ragged_column(b, FOLLOWING)
     return np.array_equal(ours.lengths, theirs.lengths) and np.array_equal(_flat(ours), _flat(theirs))
+
+
+def _without_beginning(answers: Answers, other: Answers) -> Answers:
+    """The answers without the first token of each text, where that is all that the other one does not foresee."""
+    own, theirs = ragged_column(answers, FOLLOWING), ragged_column(other, FOLLOWING)
+    more = own.lengths > 0
+    if not more.any() or not np.array_equal(own.lengths - more, theirs.lengths):
+        return answers
+    later = {FOLLOWING: 1, TRUE: 1, IDS: _width(answers), LOGS: _width(answers)}
+    shorter = {
+        name: Ragged.of(
+            [row[count:] for row in ragged_column(answers, name)], ragged_column(answers, name).values.dtype
+        )
+        for name, count in later.items()
+    }
+    if not np.array_equal(shorter[FOLLOWING].values, _flat(theirs)):
+        return answers
+    return replace(answers, columns={**answers.columns, **shorter, BYTES: column(other, BYTES)})
 
 
 def _text_of(rows: Ragged) -> NDArray[np.int64]:

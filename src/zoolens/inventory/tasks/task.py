@@ -124,6 +124,7 @@ class Task(ABC):
     truth: ClassVar[str | None] = None  # kind of truth that judges answers (see `datasets/truth.py`); None: a class
     # Other tasks that the same outputs do on datasets with truths of these kinds.
     by_truth: ClassVar[Mapping[str, str]] = {}
+    truth_is_sample: ClassVar[bool] = False  # what is right is the sample itself: it is as different as samples are
     other_truths: ClassVar[frozenset[str]] = frozenset()  # further kinds that judge answers, with metrics of their own
     ragged: ClassVar[frozenset[str]] = frozenset()  # columns, and columns of truths, whose rows differ in length
 
@@ -161,6 +162,10 @@ class Task(ABC):
         """Why `agreement` is NaN for some inputs, as a clause; empty where it is known for all."""
         return ""
 
+    def on_common_ground(self, a: Answers, b: Answers) -> tuple[Answers, Answers]:
+        """The answers of both without what only one of them answers, where their metrics would count more in one."""
+        return a, b
+
     def incomparable(self, a: Answers, b: Answers) -> tuple[str, ...]:
         """Metrics that count something else in each of the two, so that their values cannot be subtracted. Where there
         is one, `scores` cannot either."""
@@ -184,6 +189,11 @@ class Task(ABC):
 
         A task with a truth of its own takes it from `answers.truths`. An answer without a truth may have any score.
         """
+        return None
+
+    def fine_scores(self, answers: Answers) -> Floats | None:
+        """How right each answer is, between 0 and 1, in numbers that see what moves the main metric where `scores` do
+        not; None: `scores` see it."""
         return None
 
     def judgement(self, answers: Answers) -> Judgement | None:
@@ -319,6 +329,8 @@ def known_truths(answers: Answers, labels: NDArray[Any]) -> NDArray[np.bool_]:
 
 def has_one_truth(answers: Answers) -> bool:
     """Whether all inputs have the very same truth, so that one answer is right for all of them."""
+    if task_named(answers.task).truth_is_sample:
+        return False
     columns = [values for name, values in answers.truths.items() if name != TRUTH_KNOWN]
     return bool(columns) and len(answers) > 1 and all(map(_is_constant, columns))
 

@@ -10,6 +10,7 @@ from zoolens.findings.audit.doctor.box_axes import box_axes
 from zoolens.findings.audit.doctor.class_axes import NUMBERED, class_axis
 from zoolens.findings.audit.doctor.decoder_axes import decoder_axis
 from zoolens.findings.audit.doctor.map_axes import map_axes
+from zoolens.findings.audit.doctor.next_token_axes import next_token_axes
 from zoolens.findings.audit.doctor.output_axes import label_axis, probability_axis, scores_axis
 from zoolens.findings.audit.doctor.part_axes import part_axis
 from zoolens.findings.audit.doctor.pixel_axes import colour_axis, normalisation_axis
@@ -49,6 +50,7 @@ def _input_axes(job: Job, session: Session, dataset: Dataset, screened: Dataset)
     yield from shape_axes(manifest, dataset, located=task_named(manifest.task).located)
     yield from sound_axes(manifest)
     yield from text_axes(manifest)
+    yield from next_token_axes(job, screened)
 
 
 def _output_axes(job: Job, session: Session, dataset: Dataset) -> Iterator[Axis | NotSwept]:

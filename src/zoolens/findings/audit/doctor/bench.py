@@ -146,13 +146,13 @@ class VariantBench:
         return [run for run in runs if run.key.model == model.fingerprint]
 
     def contrast(self, base: Variant, other: Variant, level: Level) -> Contrast:
-        return Contrast(self.measure(base, level), self.measure(other, level))
+        return Contrast.of(self.measure(base, level), self.measure(other, level))
 
     def fresh(self, base: Variant, other: Variant) -> Contrast:
         """Compare two variants on the inputs that the search did not use."""
         used = self.measure(DECLARED, Level.SELECTION).inputs
         evidence = self.measure_all([base, other], Level.ALL, "Confirming")
-        return Contrast(evidence[base].without(used), evidence[other].without(used))
+        return Contrast.of(evidence[base].without(used), evidence[other].without(used))
 
     def widest(self, variant: Variant) -> Level:
         """The largest sample on which both this and the declared variant were measured."""
@@ -173,11 +173,11 @@ class VariantBench:
         return self._evidence(outcome, dataset)
 
     def _varied(self, variant: Variant) -> _Varied:
-        entry = replace(self.job.entry, manifest=variant.apply(self.job.manifest))
         like = self.job
+        entry = replace(like.entry, manifest=variant.apply(like.manifest))
         return _Varied(
             entry,
-            like.asset,
+            entry.manifest.assets[like.manifest.assets.index(like.asset)],
             like.runtime,
             like.options,
             like.environment,

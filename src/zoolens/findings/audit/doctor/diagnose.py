@@ -30,6 +30,7 @@ from zoolens.findings.audit.doctor.label_order import (
     with_orders,
 )
 from zoolens.findings.audit.doctor.mixed_inputs import doubt_mixed
+from zoolens.findings.audit.doctor.next_token_axes import COMMON_GROUND
 from zoolens.findings.audit.doctor.nothing_works import doubt_nothing
 from zoolens.findings.audit.doctor.search import search
 from zoolens.findings.audit.doctor.spelling import spelling_note
@@ -92,7 +93,8 @@ def doctor(
             diagnosis = doubt_nothing(diagnosis, bench, best)
             diagnosis = doubt_mixed(diagnosis, bench)
             spelling = spelling_note(diagnosis.corrected or diagnosis.declared, bench.session().inputs[0])
-            notes = (_who_answered(job), left_out, *diagnosis.notes, spelling)
+            begun = COMMON_GROUND if task.truth_is_sample else None
+            notes = (_who_answered(job), left_out, *diagnosis.notes, spelling, begun)
             return replace(diagnosis, notes=tuple(note for note in notes if note))
 
 

@@ -21,6 +21,7 @@ from zoolens.findings.audit.doctor.evidence_figures import (
     difference,
     far_above_blind,
     gained,
+    on_common_ground,
     p_above_blind,
 )
 from zoolens.findings.measure.predictions import Predictions
@@ -147,6 +148,17 @@ class Contrast:
 
     base: Evidence
     other: Evidence
+
+    @classmethod
+    def of(cls, base: Evidence, other: Evidence) -> Contrast:
+        """Compares the two by what both answer."""
+        if isinstance(base.figure, JudgedAnswers) and isinstance(other.figure, JudgedAnswers):
+            common = on_common_ground(base.figure, other.figure)
+            base, other = (
+                each if figure is each.figure else replace(each, figure=figure, finer=figure.scores)
+                for each, figure in zip((base, other), common, strict=True)
+            )
+        return cls(base, other)
 
     @cached_property
     def difference(self) -> Difference:

@@ -37,7 +37,7 @@ from zoolens.base.statistics.resampling import (
 )
 from zoolens.base.statistics.significance import exact_mcnemar, sign_flip
 from zoolens.inventory.tasks.judgement import FRACTION, Judgement, Metric
-from zoolens.inventory.tasks.task import Answers, Judging, judged_at_once, taken_answers
+from zoolens.inventory.tasks.task import Answers, Judging, judged_at_once, taken_answers, task_named
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -161,7 +161,8 @@ class JudgedAnswers:
     @cached_property
     def scores(self) -> Floats | None:
         """How right each answer is, between 0 and 1; None: the task says it of all answers together only."""
-        return self._judging.scores()
+        fine = task_named(self.answers.task).fine_scores(self.answers)
+        return self._judging.scores() if fine is None else fine
 
     @cached_property
     def aggregate(self) -> Aggregate:
@@ -181,6 +182,16 @@ class JudgedAnswers:
         if estimate.interval is None or self.judgement is None:
             return estimate.interval
         return lowered(estimate, self.metric.limits, self.judgement.optimism(self.metric.name)).interval
+
+
+def on_common_ground(first: JudgedAnswers, second: JudgedAnswers) -> tuple[JudgedAnswers, JudgedAnswers]:
+    """The two without what only one of them answers."""
+    answers = task_named(first.answers.task).on_common_ground(first.answers, second.answers)
+    a, b = (
+        figure if own is figure.answers else JudgedAnswers(own, figure.labels)
+        for figure, own in zip((first, second), answers, strict=True)
+    )
+    return a, b
 
 
 def remembered(aggregate: Aggregate) -> Aggregate:

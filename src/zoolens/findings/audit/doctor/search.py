@@ -138,9 +138,9 @@ def _most_likely(contrasts: dict[Variant, Contrast]) -> Variant | None:
     if top is None:
         return None
     evidence = {variant: contrast.other for variant, contrast in contrasts.items()}
-    tied = [variant for variant in evidence if Contrast(evidence[top], evidence[variant]).p_value >= ALPHA]
+    tied = [variant for variant in evidence if Contrast.of(evidence[top], evidence[variant]).p_value >= ALPHA]
     likeliest = max(tied, key=lambda variant: evidence[variant].mean_finer)
-    level = [variant for variant in tied if not Contrast(evidence[likeliest], evidence[variant]).less_likely]
+    level = [variant for variant in tied if not Contrast.of(evidence[likeliest], evidence[variant]).less_likely]
     return min(level, key=lambda variant: (variant.rarity, -evidence[variant].mean_finer, -evidence[variant].rank[1]))
 
 

@@ -16,7 +16,7 @@ from zoolens.findings.audit.doctor.variants import (
 )
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.manifests.schema_steps import Pool
-from zoolens.inventory.manifests.schema_texts import Subwords
+from zoolens.inventory.manifests.schema_texts import PREDICTING, Subwords
 from zoolens.inventory.manifests.tokenizer import Tokenizer
 
 OUTSIDE: Final = "O"
@@ -59,6 +59,8 @@ def _padding(manifest: Manifest, declared: Tokenizer) -> Axis | NotSwept:
 
 
 def _truncation(manifest: Manifest, declared: Tokenizer) -> Axis | NotSwept:
+    if manifest.task == PREDICTING:
+        return NotSwept("truncation", "it decides which part of a text is to be foreseen.")
     if declared.truncation == "refuse":
         return NotSwept("truncation", "longer texts are refused.")
     other = _SIDES[1 - _SIDES.index(declared.truncation)]

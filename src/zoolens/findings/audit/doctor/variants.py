@@ -14,11 +14,12 @@ from zoolens.inventory.manifests.schema import Input, Manifest, Output
 SLOTS: Final = (
     "decoder", "layout", "colour", "normalisation", "framing", "canvas", "resize method", "resize library",
     "rate", "waveform", "mel scale", "spectrum", "logarithm", "feature scale",
-    "casing", "padding", "truncation", "special tokens",
+    "tokenizer", "casing", "padding", "truncation", "special tokens", "context",
     "parts", "head", "boxes", "activation", "map", "map resize", "pooling", "subwords", "labels", "scores",
 )  # fmt: skip
-# How an image is decoded, cut, padded and resized is as much a protocol as a property of the model.
-_PROTOCOL: Final = frozenset({"decoder", "framing", "resize method", "resize library", "map resize"})
+# How an image is decoded, cut, padded and resized is as much a protocol as a property of the model, and so is how much
+# of a text is given.
+_PROTOCOL: Final = frozenset({"decoder", "framing", "resize method", "resize library", "map resize", "context"})
 PADDING_VALUE: Final = "padding value"
 PROVES_A_RANGE: Final = 30  # inputs: the logits of a few may lie between 0 and 1 by chance
 
