@@ -18,9 +18,11 @@ from zoolens.faces.cli.stores import store_option
 
 if TYPE_CHECKING:
     from zoolens.findings.graph.cost.cost import Cost
+    from zoolens.findings.graph.cost.generation import Generation
     from zoolens.findings.graph.counters.runner import Count
     from zoolens.findings.graph.ir.model import Graph
     from zoolens.findings.graph.structures.structure import Structure
+    from zoolens.findings.tracing.roofline.writing_share import WritingShare
     from zoolens.inventory.manifests.schema import Claim
 
 CONVENTION: Final = (
@@ -67,15 +69,17 @@ def command(
     if as_json:
         echo_json(_as_data(structure, total, counts, layers=layers))
     else:
-        _print(structure, total, counts, layers=layers, counters=counters)
+        _print(structure, total, counts, store, layers=layers, counters=counters)
     if fail_on == "unknown":
         refuse_unknown(judged(total.coverage, different=False), f"what {structure.ref} costs")
 
 
-def _print(structure: Structure, total: Cost, counts: Sequence[Count], *, layers: bool, counters: bool) -> None:
+def _print(
+    structure: Structure, total: Cost, counts: Sequence[Count], store: str | None, *, layers: bool, counters: bool
+) -> None:
     for line in _totals(structure, total):
         echo_prose(line)
-    _print_generation(structure.graph)
+    _print_generation(structure, store)
     if layers:
         click.echo()
         _print_layers(total)
@@ -166,10 +170,10 @@ def _uncounted(name: str, times: int, total: Cost) -> str:
 # --- text that is written token by token
 
 
-def _print_generation(graph: Graph) -> None:
+def _print_generation(structure: Structure, store: str | None) -> None:
     from zoolens.findings.graph.cost.generation import generation
 
-    found = generation(graph)
+    found = generation(structure.graph)
     if found is None:
         return
     click.echo()
@@ -193,6 +197,42 @@ def _print_generation(graph: Graph) -> None:
     print_table(columns, rows)
     weights = figure(found.weight_bytes, "B")
     echo_prose(f"The cache holds keys and values in float16. A next token reads it and {weights} of weights.")
+    _print_writing(structure, found, store)
+
+
+def _print_writing(structure: Structure, cost: Generation, store: str | None) -> None:
+    """How fast it wrote on this machine, against the bandwidth of its memory; nothing where it was not timed."""
+    from zoolens.base.store.store import borrowed_store
+    from zoolens.findings.tracing.roofline.writing_share import writing_shares
+
+    with borrowed_store(store) as opened:
+        shares = list(writing_shares(opened, structure.entry, cost))
+    if not shares:
+        return
+    click.echo()
+    columns = (
+        Column("run", keep=8),
+        Column("threads", "number", keep=5),
+        Column("tokens", "number", keep=9),
+        Column("writing", "number", keep=7),
+        Column("reads", "number", keep=6),
+        Column("share of the bandwidth", "number", keep=10),
+    )
+    print_table(columns, [_writing_row(found) for found in shares])
+    if any(found.share is None for found in shares):
+        echo_prose("`zoolens machine peaks --threads N` measures the bandwidth of this machine with so many threads.")
+
+
+def _writing_row(found: WritingShare) -> tuple[str, ...]:
+    speed = figure(found.speed, "tokens/s")
+    return (
+        found.run[:8],
+        "–" if found.threads is None else str(found.threads),
+        f"{found.tokens:,}",
+        f"{speed} (disturbed)" if found.disturbed else speed,
+        f"{figure(found.bytes_per_second, 'B')}/s",
+        "–" if found.share is None else f"{100 * found.share:.0f} %",
+    )
 
 
 # --- layers
