@@ -27,17 +27,17 @@ export function fitted(spec: Spec, place: number): Spec {
   // One name a line in a narrow window, where two would be cut.
   const columns = width < NARROW ? 1 : Math.floor(width / LEGEND_ENTRY);
   const narrowed = withLegends(rest, columns, Math.max(LEAST, width) - AXES) as Spec;
+  const named = (layers?: Spec[]) =>
+    width < NARROW ? layers?.filter((layer) => !String(layer.name ?? "").startsWith("labels")) : layers;
+  const withNames = (part: Spec) => (part.layer ? { ...part, layer: named(part.layer as Spec[]) } : part);
   if (Array.isArray(narrowed.vconcat)) {
     const panel = Math.max(LEAST, width - AXES);
-    const panels = narrowed.vconcat.map((one: Spec) => ({ ...one, width: panel }));
+    const panels = narrowed.vconcat.map((one: Spec) => ({ ...withNames(one), width: panel }));
     const told = (narrowed.params as Spec[] | undefined)?.map((one) => (one.name === ROOM ? { ...one, value: panel } : one));
     return { ...narrowed, vconcat: panels, ...(told ? { params: told } : {}) };
   }
-  const layers = narrowed.layer as Spec[] | undefined;
-  const named = width < NARROW ? layers?.filter((layer) => !String(layer.name ?? "").startsWith("labels")) : layers;
   return {
-    ...narrowed,
-    ...(named ? { layer: named } : {}),
+    ...withNames(narrowed),
     width: Math.max(LEAST, width),
     autosize: { type: "fit-x", contains: "padding" },
   };

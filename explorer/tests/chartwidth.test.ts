@@ -36,3 +36,9 @@ test("a chart of panels is told how wide they are, so that words in it end where
   const spec = { vconcat: [{ width: 600 }], params: [{ name: "room", value: 600 }, { name: "other", value: 1 }] };
   expect(fitted(spec, 400).params).toEqual([{ name: "room", value: 316 }, { name: "other", value: 1 }]);
 });
+
+test("panels have no names beside their marks in a narrow place", () => {
+  const spec = { vconcat: [{ layer: [{ mark: "rect" }, { name: "labels_macs_0" }] }] };
+  expect((fitted(spec, 400).vconcat as { layer: unknown[] }[])[0]!.layer).toEqual([{ mark: "rect" }]);
+  expect((fitted(spec, 900).vconcat as { layer: unknown[] }[])[0]!.layer).toHaveLength(2);
+});

@@ -94,7 +94,7 @@ def test_a_report_is_exported_with_progress(own, chromium, tmp_path):
     page.get_by_role("button", name="Export").click()
     expect(page.get_by_role("article", name="Export 1 report")).to_be_visible()
     link = page.get_by_role("link", name="Save the bundle")
-    link.wait_for(timeout=3 * PATIENCE)
+    link.wait_for(timeout=6 * PATIENCE)  # a job is a process of its own, which imports all of zoolens
     with page.expect_download() as download:
         link.click()
     download.value.save_as(tmp_path / "bundle.zip")

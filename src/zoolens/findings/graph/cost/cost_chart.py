@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from zoolens.base.present.charts import DIM, SERIES, Chart, Spec, axis, heading, quantity, values
+from zoolens.base.present.charts import DIM, FILLS, SERIES, Chart, Spec, axis, heading, quantity, values
 from zoolens.base.present.figures import count, figure
 from zoolens.base.present.labels import fitting_labels, label_mark
 from zoolens.base.verdicts import at_least
@@ -77,7 +77,7 @@ def cost_chart(costs: LayerCosts, name: str = "") -> Chart:
     "picked" gives the names of the layers that are chosen."""
     title = f"Cost by layer of {name}" if name else "Cost by layer"
     panels = [_panel(costs, field, words, last=field == _PANELS[-1][0]) for field, words in _PANELS]
-    spec = {"title": heading(title, _subtitle(costs)), "vconcat": panels, "spacing": 16}
+    spec = {**FILLS, "title": heading(title, _subtitle(costs)), "vconcat": panels, "spacing": 16}
     return Chart("cost", f"{title}: MACs, parameters and bytes", spec)
 
 
@@ -111,7 +111,7 @@ def _panel(costs: LayerCosts, field: str, words: str, *, last: bool) -> Spec:
     ]
     end = costs.layers + 0.5
     x = quantity("x", 0.5, max(end, 1.5), axis("layer" if last else None, tickCount=8, labels=last))
-    y = quantity("y", 0, most * 1.32, {**axis(tickCount=3), "title": words, "labelExpr": _AMOUNT})
+    y = quantity("y", 0, most * 1.32, {**axis(tickCount=3, tickMinStep=1), "title": words, "labelExpr": _AMOUNT})
     bars = {
         "params": [{"name": f"picked_{field}", "select": {"type": "point", "fields": ["name"]}}],
         "data": values(rows),
@@ -129,7 +129,8 @@ def _panel(costs: LayerCosts, field: str, words: str, *, last: bool) -> Spec:
             ],
         },
     }
-    return {"width": WIDTH, "height": HEIGHT, "layer": [bars, *_names(costs, rows, x, y, most)]}
+    named = ({"name": f"labels_{field}_{at}", **part} for at, part in enumerate(_names(costs, rows, x, y, most)))
+    return {"width": WIDTH, "height": HEIGHT, "layer": [bars, *named]}
 
 
 _AMOUNT: Final = "datum.value == 0 ? '0' : format(datum.value, '.2~s')"
