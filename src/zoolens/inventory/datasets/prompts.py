@@ -6,23 +6,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base.errors import DatasetError
-from zoolens.inventory.datasets.text_dataset import Prompt, TextDataset, Truths, Writing
+from zoolens.inventory.datasets.text_dataset import ChatMessage, Prompt, TextDataset, Truths, Writing
 from zoolens.inventory.datasets.text_tables import Row, json_lines, read_content
 
 PROMPT: Final = "prompt"
 _MOST_BYTES: Final = 1 << 20  # of a prompt, which is what is split into tokens at once
+_MESSAGES: Final = "messages"
 _MOST_VALUES: Final = 1000  # of one line of JSON
 _MOST_TOKENS: Final = 1 << 16
 
 
 def open_prompts(location: str, *, prompt: str = "prompt", tokens: str = "32") -> TextDataset:
-    """A .jsonl file with {"prompt": …} on each line. prompt: the name of the field. tokens: how many tokens a model
-    writes behind each prompt, at most: it ends with a token for the end.
+    """A .jsonl file with {"prompt": …} on each line, or {"messages": [{"role": …, "content": …}, …]}, of which the
+    model's chat template makes a prompt. prompt: the name of the field. tokens: how many tokens a model writes behind
+    each prompt, at most: it ends with a token for the end.
     """
     path = Path(location).expanduser()
     writing = Writing(_number("tokens", tokens, _MOST_TOKENS))
     rows = json_lines(read_content(path), path, _MOST_VALUES)
-    prompts = [Prompt(_text(row, prompt, f"{path} line {number}"), writing) for number, row in rows]
+    prompts = [_prompt(row, prompt, writing, f"{path} line {number}") for number, row in rows]
     # Nobody says how a prompt should go on.
     return TextDataset(prompts, name=path.stem, truths=Truths(PROMPT, [None] * len(prompts)))
 
@@ -31,6 +33,29 @@ def _number(name: str, given: str, most: int) -> int:
     if not given.isascii() or not given.isdecimal() or not 1 <= int(given[:9]) <= most or len(given) > 9:
         raise DatasetError(f"{name} is a number from 1 to {most:,}, not {given[:40]!r}.")
     return int(given)
+
+
+def _prompt(row: Row, name: str, writing: Writing, where: str) -> Prompt:
+    if _MESSAGES not in row or name == _MESSAGES:
+        return Prompt(_text(row, name, where), writing)
+    if name in row:
+        raise DatasetError(f"{where} has both {name[:80]!r} and {_MESSAGES!r}.", hint="Give one of them.")
+    listed: Any = row[_MESSAGES]
+    if not isinstance(listed, list) or not listed:
+        raise DatasetError(f"{where} has no list of messages, but {str(listed)[:60]!r}.")
+    return Prompt("", writing, tuple(_message(message, where) for message in listed))
+
+
+def _message(message: Any, where: str) -> ChatMessage:
+    fields = message if isinstance(message, dict) else {}
+    role, content = fields.get("role"), fields.get("content")
+    if not isinstance(role, str) or not isinstance(content, str) or len(fields) != 2:
+        raise DatasetError(
+            f"{where} has a message that is not {{role, content}}, both of them texts, but {str(message)[:60]!r}."
+        )
+    if len(content.encode("utf-8", "surrogatepass")) > _MOST_BYTES:
+        raise DatasetError(f"{where} has a message of more than {_MOST_BYTES:,} bytes.", hint="Shorten it.")
+    return ChatMessage(role, content)
 
 
 def _text(row: Row, name: str, where: str) -> str:

@@ -76,18 +76,32 @@ class Writing:
 
 
 @dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """What somebody has said in a conversation."""
+
+    role: str
+    content: str
+
+    def __str__(self) -> str:
+        return f"{self.role}: {self.content}"
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
-    """The beginning of a text that a model goes on with."""
+    """The beginning of a text that a model goes on with; or a conversation, of which its chat template makes one."""
 
     text: str
     writing: Writing
+    messages: tuple[ChatMessage, ...] = ()
 
     @property
     def parts(self) -> tuple[str, ...]:
-        return (self.text,)
+        if not self.messages:
+            return (self.text,)
+        return tuple(part for message in self.messages for part in (message.role, message.content))
 
     def __str__(self) -> str:
-        return self.text
+        return "\n".join(map(str, self.messages)) if self.messages else self.text
 
 
 Value = str | TextPair | Words | Choices | Prompt

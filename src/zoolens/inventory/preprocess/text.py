@@ -16,6 +16,7 @@ from zoolens.inventory.manifests.schema import Input
 from zoolens.inventory.manifests.schema_inputs import TOKEN_TYPES
 from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.preprocess.array_inputs import Prepare
+from zoolens.inventory.preprocess.chat_rendering import ChatRenderer
 from zoolens.inventory.preprocess.generating_tokenizer import GeneratingTokenizer
 from zoolens.inventory.preprocess.tokenizer_client import (
     ChoiceTokens,
@@ -66,6 +67,7 @@ class PrepareText(Prepare):
         self.each = each and spec.tokenizer.pair is None
         self._last: tuple[Value, Tokens] | None = None
         self._last_choices: ChoiceTokens | None = None
+        self._chat: ChatRenderer | None = None
         self.declared = spec.tokenizer
         self.tensors = _filled_tensors(spec, inputs)
         fields = [
@@ -95,7 +97,7 @@ class PrepareText(Prepare):
                 raise DatasetError("Questions with choices are prepared one by one.")
             return self._choice_records(self._choice_tokens(texts[0]))[np.newaxis]
         if texts and isinstance(texts[0], Prompt):
-            return self._prompt_records([str(text) for text in texts])
+            return self._prompt_records(texts)
         if self.each and texts and isinstance(texts[0], TextPair):
             both = [self._encoded([text.parts[place] for text in texts]) for place in range(2)]
             pairs = np.empty(len(texts), np.dtype([(name, self._record) for name in _BOTH]))
@@ -141,14 +143,31 @@ class PrepareText(Prepare):
         row = record[self.tensors["input_ids"].name][self._columns(record[np.newaxis])]
         return np.asarray(row, np.int32)
 
-    def _prompt_records(self, texts: Sequence[str]) -> Array:
-        records = self._encoded(texts)
-        if records[_CUT].any():
-            longest = self.declared.max_length
+    def _prompt_records(self, prompts: Sequence[Prompt]) -> Array:
+        rows = [np.array(self._tokens_of(prompt), np.int64) for prompt in prompts]
+        longest = self.declared.max_length
+        if max(map(len, rows)) > longest:
             raise DatasetError(
                 f"A prompt has more than the {longest:,} tokens that the model takes.", hint="Shorten it."
             )
-        return records
+        if min(map(len, rows)) == 0:
+            raise DatasetError("A prompt has no tokens.", hint="Remove it.")
+        return self._records(self.tokenizer.tokens_of(rows, [False] * len(rows)))
+
+    def _tokens_of(self, prompt: Prompt) -> list[int]:
+        if not prompt.messages:
+            return self.tokenizer.prompt(prompt.text, special=self.declared.special_tokens)
+        if self._chat is None:
+            template = self.declared.chat_template
+            if template is None:
+                raise DatasetError(
+                    "The sample is a conversation, and the manifest has no chat template.",
+                    hint="Declare it: tokenizer: {chat_template: {template: …}}.",
+                )
+            self._chat = ChatRenderer(template)
+        messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
+        # The template has written special tokens already.
+        return self.tokenizer.prompt(self._chat.render(messages, answer=True), special=False)
 
     def _choice_tokens(self, sample: Choices) -> ChoiceTokens:
         last = self._last_choices
@@ -157,7 +176,7 @@ class PrepareText(Prepare):
         return last
 
     def _choice_records(self, tokens: ChoiceTokens) -> Array:
-        records = self._records(self.tokenizer.tokens_of(tokens))
+        records = self._records(self.tokenizer.tokens_of(tokens.given, tokens.cut))
         records[_KEPT] = [len(choice) for choice in tokens.choices]
         return records
 
@@ -228,6 +247,8 @@ class PrepareText(Prepare):
 
     def close(self) -> None:
         self.tokenizer.close()
+        if self._chat is not None:
+            self._chat.close()
 
     def _columns(self, records: Array) -> slice:
         if self.declared.padding == "max_length":

@@ -258,18 +258,11 @@ class OpenTokenizer:
         pieces = zip(texts, begins, stops, words, parts, [side] * len(texts), ids, cut, strict=True)
         return tuple(TokenPlaces(*piece) for piece in pieces)
 
-    def tokens_of(self, choices: ChoiceTokens) -> Tokens:
-        """A row for each choice, as the model takes it."""
-        rows = choices.given
+    def tokens_of(self, rows: Sequence[Integers], cut: Sequence[bool]) -> Tokens:
+        """Rows of ids as the model takes them. `cut`: a part of the text was left out."""
         zeros = np.zeros(sum(map(len, rows)), np.int64)
-        sent = _Sent(
-            np.concatenate(rows),
-            zeros,
-            zeros,
-            np.array([len(row) for row in rows]),
-            np.array(choices.cut),
-            np.full(len(rows), -1),
-        )
+        counts = np.array([len(row) for row in rows])
+        sent = _Sent(np.concatenate(rows), zeros, zeros, counts, np.array(cut), np.full(len(rows), -1))
         return self._filled(sent)
 
     def _filled(self, sent: _Sent) -> Tokens:

@@ -10,6 +10,7 @@ from zoolens.base.errors import DatasetError
 from zoolens.base.store.store import open_store
 from zoolens.findings.measure.answers import run_predictions
 from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.datasets.text_dataset import ChatMessage, Prompt, TextDataset, Writing
 from zoolens.inventory.tasks.generation import IDS, LOGS, PROMPT, TEXT, WRITTEN, Generation
 from zoolens.inventory.tasks.task import Answers
 from zoolens.testing import language_models
@@ -78,6 +79,10 @@ def prompts(folder, *texts, options=""):
     [
         ('{"text": "a"}', "", "has no 'prompt', but text"),
         ('{"prompt": 3}', "", "has no text in 'prompt', but '3'"),
+        ('{"prompt": "a", "messages": []}', "", "has both 'prompt' and 'messages'"),
+        ('{"messages": []}', "", "has no list of messages"),
+        ('{"messages": [{"role": "user"}]}', "", "not {role, content}"),
+        ('{"messages": [{"role": "user", "content": "a", "name": "b"}]}', "", "not {role, content}"),
         ('{"prompt": "a"}', "?tokens=0", "tokens is a number from 1 to 65,536, not '0'"),
         ('{"prompt": "a"}', "?tokens=many", "not 'many'"),
     ],
@@ -122,6 +127,37 @@ def test_a_model_writes_as_numpy_does(tmp_path):
             )
             text.append(token)
         assert len(found.columns[WRITTEN][place]) == 6 or text[-1] == end
+
+
+def test_conversations_are_prompts_by_the_chat_template(tmp_path):
+    pytest.importorskip("xllamacpp")
+    pytest.importorskip("tokenizers")
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}:{% endif %}"
+    talk = [{"role": "system", "content": "XY"}, {"role": "user", "content": "Z "}]
+    (tmp_path / "prompts.jsonl").write_text(json.dumps({"messages": talk}) + '\n{"prompt": "XYZ :"}')
+    data = f"prompts:{tmp_path / 'prompts.jsonl'}?tokens=5"
+    language_models.gguf(tmp_path, tokenizer__chat_template=template)
+    with open_store(tmp_path / "store") as store:
+        (outcome,) = zoolens.evaluate(
+            tmp_path / "tiny.gguf", data=data, store=store, runtimes="llamacpp", batches=(), cold=False
+        )
+        assert not outcome.errors
+        found = run_predictions(store, outcome.run).main
+        for column in (PROMPT, WRITTEN):
+            conversation, text = found.columns[column]
+            assert conversation.tolist() == text.tolist()
+        assert len(found.columns[PROMPT][0]) == 5
+        language_models.gguf(tmp_path)
+        (outcome,) = zoolens.evaluate(
+            tmp_path / "tiny.gguf", data=data, store=store, runtimes="llamacpp", batches=(), cold=False
+        )
+        assert "the manifest has no chat template" in str(outcome.errors)
+    few, other = (TextDataset([Prompt("", Writing(3), talk)], name="a") for talk in (TALK, TALK[:1]))
+    assert few.fingerprint() != other.fingerprint()
+    assert str(Prompt("", Writing(3), TALK)) == "user: a\nassistant: b"
+
+
+TALK = (ChatMessage("user", "a"), ChatMessage("assistant", "b"))
 
 
 def test_what_cannot_be_continued_is_said(tmp_path):
