@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoolens.base.errors import ModelError, ZoolensError
-from zoolens.base.present.terminal import echo_json, make_console, plain
+from zoolens.base.present.tables import Column
+from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
 from zoolens.base.verdicts import at_least
 from zoolens.faces.cli.completed_names import complete_models
 from zoolens.faces.cli.exit_codes import trouble
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from zoolens.findings.graph.cost.held_parameters import HeldParameters
     from zoolens.findings.graph.diff.diff_findings import Difference
     from zoolens.findings.graph.diff.report import Diff
+    from zoolens.findings.graph.weights.weight_diff import WeightDiff
 
 SHOWN = 12  # differences, unless --all
 
@@ -35,6 +37,7 @@ SHOWN = 12  # differences, unless --all
 @shape_option
 @click.option("--html", type=OUT_FILE, help="Write a page with the picture.")
 @click.option("--svg", type=OUT_FILE, help="Write the picture.")
+@click.option("--weights", is_flag=True, help="Compare the values of all weights too (GGUF and safetensors files).")
 @click.option("--all", "show_all", is_flag=True, help="Show every difference, with the layers it concerns.")
 @json_option
 @store_option(None)
@@ -48,6 +51,7 @@ def command(
     extents: dict[str, tuple[int, ...]],
     html: Path | None,
     svg: Path | None,
+    weights: bool,
     show_all: bool,
     as_json: bool,
     store: str | None,
@@ -56,7 +60,7 @@ def command(
 
     Says what differs and which share of the cost gap each difference has. Exits with 0 if they are the same network,
     1 if anything differs, 2 if one cannot be read or a file cannot be written, 4 if it is not known because operators
-    are not understood.
+    are not understood. With --weights the values have to be equal too.
     """
     result = _diff(a, b, {"size": size, "extents": extents}, store)
     if html is not None:
@@ -67,11 +71,30 @@ def command(
         from zoolens.findings.graph.diff.picture import svg as picture
 
         _write(svg, picture(result))
+    found = _weight_diff(a, b) if weights else None
     if as_json:
-        echo_json(result.as_data())
+        echo_json(result.as_data() | ({} if found is None else {"weights": found.as_data()}))
     else:
         _print(result, (a, b), show_all=show_all)
-    ctx.exit(result.decision.outcome.exit_code)
+    if found is not None and not as_json:
+        _print_weights(found, show_all=show_all)
+    status = result.decision.outcome.exit_code
+    ctx.exit(1 if not status and found is not None and not found.equal else status)
+
+
+def _weight_diff(a: str, b: str) -> WeightDiff:
+    from zoolens.base.present.bars import Bars
+    from zoolens.findings.graph.structures.structure_sources import find_entries
+    from zoolens.findings.graph.weights.weight_diff import weight_diff
+    from zoolens.findings.graph.weights.weight_words import weight_file
+
+    with trouble(), Bars() as bars:
+        paths = [weight_file(find_entries([ref])[0]) for ref in (a, b)]
+        bars.begin("weights", "comparing", None)
+        try:
+            return weight_diff(*paths)
+        finally:
+            bars.end()
 
 
 def _diff(a: str, b: str, sized: dict[str, Any], store: str | None) -> Diff:
@@ -113,6 +136,26 @@ def _print(result: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
         _list(console, result.unproved, result, show_all=show_all)
     for remedy in result.coverage.remedies:
         console.print(f"[dim]{plain(remedy)}[/]")
+
+
+def _print_weights(found: WeightDiff, *, show_all: bool) -> None:
+    from zoolens.findings.graph.weights.weight_words import group_row, headline
+
+    console = make_console()
+    console.print(f"\n[bold]{plain(headline(found))}[/]")
+    columns = (
+        Column("values", keep=9),
+        Column("in A", keep=7),
+        Column("in B", keep=7),
+        Column("tensors", "number", keep=5),
+        Column("numbers", "number", keep=8),
+        Column("relative error", "number", keep=8),
+        Column("of rounding", "number", keep=6),
+    )
+    if found.pairs:
+        print_table(columns, [group_row(pairs, found.values) for pairs in found.groups()])
+    for pair in found.pairs if show_all else ():
+        console.print(f"[dim]{plain(pair.name)}: {pair.kind.value}, relative error {pair.error:.3g}[/]")
 
 
 def _totals(cost: Cost, held: HeldParameters | None) -> str:

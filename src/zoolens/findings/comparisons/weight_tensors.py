@@ -1,7 +1,7 @@
 """A digest of every weight tensor of a model file, by name, from the bytes alone: nothing is run or unpickled.
 
-ONNX, TFLite, safetensors and torch's archives can be read so. What else there is (HDF5, TensorFlow's checkpoints, torch
-files from before 1.6) only its library can read; `compare` then says that the files are compared as a whole.
+ONNX, TFLite, GGUF, safetensors and torch's archives can be read so. What else there is (HDF5, TensorFlow's checkpoints,
+torch files from before 1.6) only its library can read; `compare` then says that the files are compared as a whole.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.safety.untrusted import open_archive, open_regular, parse_json, read_entry
+from zoolens.base.safety.untrusted import open_archive, open_regular, read_entry
 from zoolens.inventory.runtimes.litert import tflite_file
+from zoolens.inventory.runtimes.llamacpp.gguf_file import read_gguf
+from zoolens.inventory.runtimes.model_files.safetensors_file import read_safetensors
 from zoolens.inventory.runtimes.onnx import onnx_file, onnx_values
 
-_LONGEST_HEADER: Final = 100 << 20  # bytes, as in the safetensors library
 _LARGEST_PICKLE: Final = 64 << 20
 _MOST_STEPS: Final = 5_000_000
 _CHUNK: Final = 1 << 20
@@ -36,6 +37,8 @@ def weight_digests(format_: str, paths: Mapping[str, Path]) -> dict[str, str]:
     try:
         if format_ == "onnx":
             return _onnx(path)
+        if format_ == "gguf":
+            return _gguf(path)
         if format_ == "tflite":
             tensors = tflite_file.read_graph(path).tensors
             return {
@@ -59,18 +62,27 @@ def _onnx(path: Path) -> dict[str, str]:
 
 
 def _safetensors(path: Path) -> dict[str, str]:
+    tensors = read_safetensors(path).values()
+    return _places(
+        path, {tensor.name: (f"{tensor.type}{tensor.shape}", tensor.offset, tensor.nbytes) for tensor in tensors}
+    )
+
+
+def _gguf(path: Path) -> dict[str, str]:
+    tensors = read_gguf(path).tensors
+    return _places(
+        path, {tensor.name: (f"{tensor.type.name}{tensor.shape}", tensor.offset, tensor.nbytes) for tensor in tensors}
+    )
+
+
+def _places(path: Path, places: Mapping[str, tuple[str, int, int]]) -> dict[str, str]:
+    """Digests of parts of a file: by name, what stands before each, where it begins and its bytes."""
+    digests = {}
     with open_regular(path) as file:
-        (size,) = struct.unpack("<Q", file.read(8))
-        if size > _LONGEST_HEADER:
-            raise ValueError("a header that long")
-        header: dict[str, Any] = parse_json(file.read(size))
-        digests = {}
-        for name, entry in header.items():
-            if name != "__metadata__":
-                begin, end = map(int, entry["data_offsets"])
-                file.seek(8 + size + begin)
-                digests[name] = _digest_of(f"{entry['dtype']}{entry['shape']}", file, end - begin)
-        return digests
+        for name, (shape, offset, nbytes) in places.items():
+            file.seek(offset)
+            digests[name] = _digest_of(shape, file, nbytes)
+    return digests
 
 
 def _torch_archive(path: Path) -> dict[str, str]:

@@ -12,6 +12,7 @@ Importers make a raw graph and passes make a canonical graph of it; everything e
     structures   graphs of models, read in worker processes and kept in the store
     counters     what public packages count for the same model
     diff         how two networks differ, in words and as a picture
+    weights      values of two files: rounding, or another training
     segments     parts that two networks share, and splicing
     signatures   which known network a graph is
 

@@ -70,7 +70,7 @@ def language_model(path: Path) -> Manifest | None:
             Asset(
                 format="torch-state-dict",
                 files=(weights, tokenizer),
-                architecture=Architecture(library="transformers", name=name, arguments=_network(folder, config)),
+                architecture=Architecture(library="transformers", name=name, arguments=network_arguments(folder)),
             ),
         ),
     )
@@ -111,13 +111,14 @@ def _named_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in texts.items() if isinstance(text, str) and len(text) <= _LONGEST_TOKEN}
 
 
-def _network(folder: ModelFolder, config: Mapping[str, Any]) -> dict[str, Any]:
-    if "auto_map" in config:
+def network_arguments(folder: ModelFolder) -> dict[str, Any]:
+    """What config.json says of the network, which its class in transformers is built with."""
+    if "auto_map" in folder.config:
         raise ModelError(
             f"{folder.place.name} is built by code of its own (auto_map in config.json), which is not run.",
             hint="Use a version of the model that transformers builds by itself.",
         )
-    return {key: value for key, value in config.items() if key not in _NO_PART}
+    return {key: value for key, value in folder.config.items() if key not in _NO_PART}
 
 
 def _description(path: Path, name: str, said: list[str]) -> str:

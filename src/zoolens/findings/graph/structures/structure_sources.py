@@ -21,6 +21,8 @@ from zoolens.base.errors import AssetError, MissingDependency, ModelError, Zoole
 from zoolens.base.plugins import installed_version
 from zoolens.base.store.records import DatasetRecord, ModelRecord, RunKey, StackRecord, fingerprint
 from zoolens.findings.graph.importers.importer import Importer, Request
+from zoolens.inventory.catalog.folder_guesses import CAUSAL, folder_of
+from zoolens.inventory.catalog.language_models import network_arguments
 from zoolens.inventory.catalog.lookup import Model, find_all
 from zoolens.inventory.catalog.names import FILE_ZOO
 from zoolens.inventory.manifests.digests import digest
@@ -45,7 +47,8 @@ _MAKING: Final = (  # what decides a graph and the figures kept beside it, as pa
         f"inventory/runtimes/onnx/{name}.py"
         for name in ("onnx_file", "onnx_reference", "onnx_value_types", "onnx_values")
     ),
-    "inventory/runtimes/litert/tflite_file.py", "inventory/runtimes/llamacpp/gguf_file.py",
+    "inventory/runtimes/litert/tflite_file.py",
+    *(f"inventory/runtimes/llamacpp/{name}.py" for name in ("gguf_file", "gguf_values", "llama_tensors")),
     "inventory/runtimes/openvino/openvino_file.py",
 )  # fmt: skip
 
@@ -143,14 +146,27 @@ def find_entries(models: Iterable[Model]) -> list[Entry]:
 
 
 def _as_structure(model: Model) -> Model:
-    """A Caffe file without weights is complete as a structure, though not as a model."""
+    """A Caffe file without weights is complete as a structure, though not as a model; so is a file of weights of a
+    language model beside the config.json that says how it is built."""
     if isinstance(model, Entry):
         return model
     path = Path(model).expanduser()
+    if path.suffix == ".safetensors" and path.is_file():
+        return _language_model(path.resolve()) or model
     if path.suffix != ".prototxt" or not path.is_file():
         return model
     manifest = undescribed(path.name, "caffe", {"model": path.name})
     return Entry(FILE_ZOO, manifest, Weights.PRESENT, path.resolve().parent)
+
+
+def _language_model(path: Path) -> Entry | None:
+    folder = folder_of(path)
+    if folder is None or folder.head != CAUSAL:
+        return None
+    manifest = undescribed(path.name, "torch-state-dict", {"model": path.name})
+    known = {"library": "transformers", "architecture": str(folder.config["architectures"][0])}
+    attributes = {**manifest.attributes, **known, "arguments": network_arguments(folder)}
+    return Entry(FILE_ZOO, manifest.model_copy(update={"attributes": attributes}), Weights.PRESENT, path.parent)
 
 
 def source_of(entry: Entry, size: Size | None = None, extents: Extents | None = None) -> Source:

@@ -1,0 +1,171 @@
+"""How the weights of two files differ, tensor by tensor. The files are read in a sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens.base.engine.function_process import call_in_process
+from zoolens.base.engine.policy import Rights
+from zoolens.base.engine.sandbox import trusted
+from zoolens.base.errors import ModelError, first_line
+from zoolens.base.present.results import Result, frame
+from zoolens.findings.graph.weights.rounding import Kind, Tally, rounded_again, tally
+from zoolens.findings.graph.weights.stored_weights import StoredTensor, piece_rows, stored_weights
+
+SUFFIXES: Final = (".gguf", ".safetensors")
+_SECONDS: Final = 1800.0
+_MEMORY: Final = 6 << 30  # bytes; tensors are read in pieces of 2 million values
+_MOST_ROWS: Final = 1 << 17
+
+
+@dataclass(frozen=True)
+class TensorPair:
+    """One tensor of both files. `rounded`: the side whose type may have rounded the other's values; "" for neither."""
+
+    name: str
+    types: tuple[str, str]
+    values: int
+    kind: Kind
+    error: float
+    predicted: float
+    rounded: str
+
+    @property
+    def group(self) -> tuple[Kind, tuple[str, str], str]:
+        return self.kind, self.types, self.rounded
+
+
+@dataclass(frozen=True, repr=False)
+class WeightDiff(Result):
+    """What is known of the weights of two files."""
+
+    pairs: tuple[TensorPair, ...]
+    reshaped: tuple[str, ...]  # names of tensors whose shapes differ
+    only: tuple[tuple[str, ...], tuple[str, ...]]  # names that one side has alone
+
+    @property
+    def values(self) -> int:
+        return sum(pair.values for pair in self.pairs)
+
+    def share(self, *kinds: Kind) -> float:
+        """The share of all compared numbers in tensors of these kinds."""
+        return sum(pair.values for pair in self.pairs if pair.kind in kinds) / max(1, self.values)
+
+    def count(self, kind: Kind) -> int:
+        return sum(pair.kind is kind for pair in self.pairs)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every tensor of both sides was compared."""
+        return bool(self.pairs) and not self.reshaped and not any(self.only)
+
+    @property
+    def equal(self) -> bool:
+        return self.whole and self.count(Kind.EQUAL) == len(self.pairs)
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether nothing but rounding to other types lies between the two."""
+        known = self.count(Kind.EQUAL) + self.count(Kind.ROUNDED)
+        return self.whole and known == len(self.pairs) and self.count(Kind.ROUNDED) > 0
+
+    def groups(self) -> Iterator[tuple[TensorPair, ...]]:
+        """Pairs of one kind and the same types, those with most numbers first."""
+        grouped: dict[tuple[Any, ...], list[TensorPair]] = {}
+        for pair in self.pairs:
+            grouped.setdefault(pair.group, []).append(pair)
+        yield from sorted(map(tuple, grouped.values()), key=lambda pairs: -sum(pair.values for pair in pairs))
+
+    def frame(self) -> Any:
+        """Returns a pandas DataFrame with a row for each tensor that both files have."""
+        rows = ({**vars(pair), "kind": pair.kind.value} for pair in self.pairs)
+        return frame(rows, "WeightDiff.frame")
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "tensors": [{**vars(pair), "kind": pair.kind.value, "types": list(pair.types)} for pair in self.pairs],
+            "shares": {kind.value: self.share(kind) for kind in Kind},
+            "other_shapes": list(self.reshaped),
+            "only_a": list(self.only[0]),
+            "only_b": list(self.only[1]),
+        }
+
+
+def weight_diff(a: Path, b: Path) -> WeightDiff:
+    """Compares the weights of two files (GGUF, or safetensors of a llama). Strangers' bytes are read in a sandbox."""
+    rights = None if trusted() else Rights((str(a), str(b)), memory=_MEMORY)
+    job = {"a": str(a), "b": str(b)}
+    doing = f"comparing the weights of {a.name} and {b.name}"
+    answer = call_in_process(f"{__name__}:compare_files", job, doing, timeout=_SECONDS, rights=rights)
+    try:
+        return _checked(answer)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelError(f"The process that compares weights answered nonsense: {first_line(error)}.") from error
+
+
+def _checked(said: Mapping[str, Any]) -> WeightDiff:
+    """Values of the types that they should have: a process that was taken over may say anything."""
+    pairs = tuple(
+        TensorPair(
+            name=str(pair["name"])[:200],
+            types=(str(pair["types"][0])[:20], str(pair["types"][1])[:20]),
+            values=int(pair["values"]),
+            kind=Kind(pair["kind"]),
+            error=float(pair["error"]),
+            predicted=float(pair["predicted"]),
+            rounded=pair["rounded"] if pair["rounded"] in ("A", "B") else "",
+        )
+        for pair in said["pairs"][:_MOST_ROWS]
+    )
+    names = [tuple(str(name)[:200] for name in said[key]) for key in ("reshaped", "only_a", "only_b")]
+    return WeightDiff(pairs, names[0], (names[1], names[2]))
+
+
+def compare_files(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Runs in the sandbox."""
+    ours, theirs = stored_weights(Path(job["a"])), stored_weights(Path(job["b"]))
+    common = [name for name in ours if name in theirs]
+    reshaped = [name for name in common if ours[name].shape != theirs[name].shape]
+    return {
+        "pairs": [_compared(ours[name], theirs[name]) for name in common if name not in reshaped],
+        "reshaped": reshaped,
+        "only_a": [name for name in ours if name not in theirs],
+        "only_b": [name for name in theirs if name not in ours],
+    }
+
+
+def _compared(a: StoredTensor, b: StoredTensor) -> dict[str, Any]:
+    first, second = (b, a) if _fineness(b) > _fineness(a) else (a, b)
+    counts = _counts(first, second)
+    rounded = "" if first.type == second.type else "A" if first is b else "B"
+    return {
+        "name": a.name,
+        "types": [a.type, b.type],
+        "values": a.size,
+        "kind": counts.kind.value,
+        "error": counts.error,
+        "predicted": counts.predicted,
+        "rounded": rounded,
+    }
+
+
+def _fineness(tensor: StoredTensor) -> tuple[float, bool]:
+    return tensor.bits, tensor.type == "F16"
+
+
+def _counts(original: StoredTensor, other: StoredTensor) -> Tally:
+    """Both tensors side by side. Two of one type are never each other's rounding."""
+    exact = original.type in ("F32", "F64")
+    one_type = original.type == other.type
+    rows = piece_rows(original, other)
+    total = Tally()
+    pieces = zip(original.pieces(rows, steps=not exact or one_type), other.pieces(rows, steps=True), strict=True)
+    for (values, before), (others, steps) in pieces:
+        if before is None and not exact:
+            steps = None  # how far the first side was rounded is not known
+        again = None if one_type or steps is None else rounded_again(values, other.type)
+        total += tally(values, others, steps, before, again)
+    return replace(total, within=0) if one_type else total
