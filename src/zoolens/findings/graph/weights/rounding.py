@@ -134,7 +134,7 @@ class Steps:
     at_end: NDArray[np.bool_]
 
     def arranged(self, order: Callable[[NDArray[Any]], Any]) -> Steps:
-        """The same with rows in another order."""
+        """Steps whose rows are put into another order."""
         return Steps(order(self.step), order(self.slack), order(self.at_end))
 
 
