@@ -28,7 +28,7 @@ from zoolens.base.engine.launcher import launch
 from zoolens.base.engine.scratch import make_scratch, remove_scratch
 
 HOST: Final = "zoolens.base.engine.fork_host"
-MOST_SERVERS: Final = 3  # one that holds TensorFlow takes 0.7 GB
+MOST_SERVERS: Final = 3  # one that holds TensorFlow takes 0.9 GB
 _IMPORT_SECONDS: Final = 300.0  # a server that imports for longer is not waited for
 
 
