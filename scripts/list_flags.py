@@ -35,7 +35,7 @@ def main() -> None:
     for line in described(cli, "zoolens"):
         print(line)
     for name in sorted(COMMANDS):
-        command: click.Command = importlib.import_module(f"zoolens.faces.cli.{name}").command
+        command: click.Command = importlib.import_module(f"zoolens.faces.cli.{name.replace('-', '_')}").command
         for line in described(command, f"zoolens {name}"):
             print(line)
 

@@ -132,7 +132,7 @@ if __name__ == "__main__":
     from zoolens.inventory.datasets.demo import open_demo
     from zoolens.inventory.zoos.demo import DemoZoo
 
-    for name in (*(f"zoolens.faces.cli.{command}" for command in COMMANDS), *LATER):
+    for name in (*(f"zoolens.faces.cli.{command.replace('-', '_')}" for command in COMMANDS), *LATER):
         importlib.import_module(name)
     with suppress(ImportError):
         for name in OPTIONAL:

@@ -55,7 +55,7 @@ def test_generated_parts_are_current():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_described_and_its_one_line_help_is_there(name):
-    command = importlib.import_module(f"zoolens.faces.cli.{name}").command
+    command = importlib.import_module(f"zoolens.faces.cli.{name.replace('-', '_')}").command
     assert command.help
     assert any(f"zoolens {name}" in page.read_text() for page in HAND_WRITTEN), f"no page explains zoolens {name}"
 
@@ -113,7 +113,7 @@ def test_shown_commands_parse(line, tmp_path):
     words = words[: next((i for i, word in enumerate(words) if word in ("|", ">", "&&")), len(words))]
     if words[0].startswith("--"):
         return
-    command = importlib.import_module(f"zoolens.faces.cli.{words[0]}").command
+    command = importlib.import_module(f"zoolens.faces.cli.{words[0].replace('-', '_')}").command
     rest = words[1:]
     while isinstance(command, click.Group) and rest and rest[0] in command.commands:
         command, rest = command.commands[rest[0]], rest[1:]
@@ -138,7 +138,7 @@ def test_named_commands_and_their_options_are_there(page):
     """Their arguments may be placeholders, so that they need not parse."""
     for line in named_commands(page):
         name, *rest = shlex.split(line)
-        command = importlib.import_module(f"zoolens.faces.cli.{name}").command
+        command = importlib.import_module(f"zoolens.faces.cli.{name.replace('-', '_')}").command
         while isinstance(command, click.Group) and rest and rest[0] in command.commands:
             command, rest = command.commands[rest[0]], rest[1:]
         assert not isinstance(command, click.Group) or command.invoke_without_command or not rest, line
@@ -181,7 +181,7 @@ def test_the_changelog_has_an_entry_of_this_version_that_fits_a_page():
 def test_every_command_is_in_the_overviews(page):
     text = page.read_text(encoding="utf-8")
     table = text[text.index("## Commands") :].partition("\n## ")[0]
-    named = set(re.findall(r"`(?:zoolens )?(\w+)", table))
+    named = set(re.findall(r"`(?:zoolens )?([\w-]+)", table))
     assert set(COMMANDS) <= named
 
 

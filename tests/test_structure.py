@@ -27,7 +27,8 @@ WINGS = {
     ],
     "inventory": ["frameworks", "manifests", "zoos", "runtimes", "catalog", "datasets", "preprocess", "tasks", "fleet"],
     "findings": [
-        "graph", "measure", "comparisons", "plans", "tracing", "twins", "divergence", "audit", "index", "queries",
+        "graph", "measure", "endpoints", "comparisons", "plans", "tracing", "twins", "divergence", "audit", "index",
+        "queries",
     ],
     "training": ["pairs", "crosstrain", "port"],
     "faces": ["serving", "load", "notebook", "ui", "cli"],

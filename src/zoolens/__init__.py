@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from zoolens.findings.comparisons.pooled_runs import pooled_runs as pooled_runs
     from zoolens.findings.comparisons.reproduce import reproduce as reproduce
     from zoolens.findings.divergence.diverging import diverge as diverge
+    from zoolens.findings.endpoints.verify_endpoint import verify_endpoint as verify_endpoint
     from zoolens.findings.graph.cost.cost import cost as cost
     from zoolens.findings.graph.diff.report import diff as diff
     from zoolens.findings.graph.segments.common_segments import common_segments as common_segments
@@ -81,6 +82,7 @@ _WHERE = {
     "diverge": "zoolens.findings.divergence.diverging:diverge",
     "agreement_matrix": "zoolens.findings.comparisons.matrix:agreement_matrix",
     "disagree": "zoolens.findings.comparisons.disagreements:disagree",
+    "verify_endpoint": "zoolens.findings.endpoints.verify_endpoint:verify_endpoint",
     "common_segments": "zoolens.findings.graph.segments.common_segments:common_segments",
     "make_twins": "zoolens.findings.twins.making:make_twins",
     "build_index": "zoolens.findings.index.opener:build_index",

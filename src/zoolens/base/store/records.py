@@ -55,6 +55,7 @@ class RunKind(StrEnum):
     SERVING = "serving"  # what happened while a service was served: a series of events, and counts of answers
     TRACE = "trace"  # where the time of a model goes: series of spans
     MACHINE = "machine"  # what a machine can do at its best
+    VERIFICATION = "verification"  # an endpoint was asked which model it has
     STUDY = "study"  # what was said of a study, in stores that were written before studies had a table
     OTHER = "other"  # facts of a plug-in, in stores that were written before runs had a kind
 

@@ -25,6 +25,7 @@ _CONTENTS: Final = {
     RunKind.TRACE: "a trace of {}",
     RunKind.LOAD: "a load test of {}",
     RunKind.SERVING: "the serving log of {}",
+    RunKind.VERIFICATION: "a verification of {}",
 }
 
 

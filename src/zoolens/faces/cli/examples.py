@@ -39,6 +39,10 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "zoolens trace compare demo:lenet-wide@onnxruntime demo:lenet-wide@openvino",
     ),
     "cost": ("zoolens cost model.onnx", "zoolens cost torchvision:resnet50 --counters"),
+    "verify-endpoint": (
+        "zoolens verify-endpoint http://127.0.0.1:8080/v1 --is Q8_0.gguf",
+        "zoolens verify-endpoint http://127.0.0.1:8080/v1 --is Q8_0.gguf --or Q4_0.gguf --chat",
+    ),
     "doctor": (
         "zoolens doctor model.yaml --data photos/",
         "zoolens doctor model.yaml --data photos/ --write corrected.yaml",

@@ -48,6 +48,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "compare": "Compare two runs input by input; can gate a CI job.",
         "equiv": "How interchangeable models are, with a guarantee.",
         "diverge": "Say at which layer two environments diverge, and why.",
+        "verify-endpoint": "Does an endpoint have the language model that it claims?",
         "disagree": "Show the inputs on which a model and its equivalents disagree.",
         "diff": "Say how two networks differ, in words or as a picture.",
         "segments": "Parts that two networks share; splice one into the other.",
@@ -100,7 +101,7 @@ class LazyGroup(click.Group):
         from zoolens.faces.cli.completed_options import with_completed_options
         from zoolens.faces.cli.examples import with_examples
 
-        command: click.Command = importlib.import_module(f"zoolens.faces.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"zoolens.faces.cli.{cmd_name.replace('-', '_')}").command
         return with_completed_options(with_examples(command, cmd_name))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:

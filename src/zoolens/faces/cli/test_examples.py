@@ -19,7 +19,7 @@ _FILES = (".yaml", ".onnx", ".sqlite", ".pbtxt", ".py")
 
 def commands() -> Iterator[tuple[str, click.Command]]:
     for name in COMMANDS:
-        command = importlib.import_module(f"zoolens.faces.cli.{name}").command
+        command = importlib.import_module(f"zoolens.faces.cli.{name.replace('-', '_')}").command
         yield name, command
         if isinstance(command, click.Group):
             for inner, below in command.commands.items():

@@ -17,6 +17,7 @@ import numpy as np
 from zoolens.base.errors import ModelError
 from zoolens.base.paths import cache_dir, replaced_file
 from zoolens.base.safety.untrusted import parse_json
+from zoolens.inventory.runtimes.abilities import NO_SEQUENCES
 from zoolens.inventory.runtimes.model_files.model_reading import model_text
 from zoolens.inventory.runtimes.openai.endpoint_address import parse_endpoint
 from zoolens.inventory.runtimes.openai.endpoint_answers import NextToken, in_vocabulary
@@ -67,6 +68,7 @@ class OpenAi(Runtime):
         "profile": _TEXTS_ONLY,
         "kernels": _TEXTS_ONLY,
         "capture": _TEXTS_ONLY,
+        "extend": NO_SEQUENCES,
     }
 
     def __init__(self, address: str = "") -> None:

@@ -1,0 +1,1 @@
+"""Which model answers behind an endpoint: `zoolens verify-endpoint`."""

@@ -1,0 +1,201 @@
+"""Real llama.cpp servers with tiny models, and servers that do what llama.cpp does not do when a test wants it to."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.store.records import RunKind
+from zoolens.base.store.series import read_series
+from zoolens.base.store.store import open_store
+from zoolens.base.verdicts.verdict import Outcome
+from zoolens.findings.endpoints.verification_words import as_data, sentence
+from zoolens.findings.endpoints.verify_endpoint import verify_endpoint
+from zoolens.testing import language_models
+from zoolens.testing.endpoint_server import Reply, answering
+from zoolens.testing.llama_server import llama_server
+
+pytest.importorskip("xllamacpp")
+pytest.importorskip("tokenizers")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("endpoints")
+
+
+@pytest.fixture(scope="module")
+def own(folder):
+    return str(language_models.gguf(folder, name="own.gguf").path())
+
+
+@pytest.fixture(scope="module")
+def other(folder):
+    return str(language_models.gguf(folder, name="other.gguf", seed=8).path())
+
+
+@pytest.fixture(scope="module")
+def data(folder):
+    letters = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ,.0123456789      "))
+    path = folder / "texts.txt"
+    path.write_text("".join(np.random.default_rng(0).choice(letters, 20_000)))
+    return f"passages:{path}"
+
+
+@pytest.fixture(scope="module")
+def served(own):
+    from pathlib import Path
+
+    with llama_server(Path(own), n_ctx=600) as address:
+        yield address
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+
+
+def verified(address, model, others=(), **settings):
+    usual = {"context": 100, "threads": 1, "keep": False, "seed": 5}
+    return verify_endpoint(address, model, others, **usual | settings)
+
+
+def test_an_honest_server_has_the_model(served, own, data):
+    found = verified(served, own, data=data)
+    assert found.verdict.outcome is Outcome.SAME
+    assert "at that precision" in sentence(found)
+    assert len(found.asked) < 40
+    assert max(found.named.distances) < 0.02
+    assert sum(each.long for each in found.asked) >= 5
+
+
+def test_other_weights_are_not_the_model_and_are_named(served, own, other, data):
+    found = verified(served, other, [own], data=data)
+    assert found.verdict.outcome is Outcome.DIFFERENT
+    assert "It is not file:other" in sentence(found)
+    assert "It answers as file:own" in sentence(found)
+    assert found.verdict.outcome.exit_code == 1
+
+
+def test_two_names_of_one_model_are_not_told_apart(served, own, folder, data):
+    twin = folder / "twin.gguf"
+    twin.write_bytes((folder / "own.gguf").read_bytes())
+    found = verified(served, own, [str(twin)], data=data)
+    assert found.verdict.outcome is Outcome.NOT_KNOWN
+    assert "could be file:own.gguf or file:twin.gguf" in sentence(found)
+
+
+def test_a_shorter_context_is_found(own, data):
+    from pathlib import Path
+
+    with llama_server(Path(own), n_ctx=256) as address:
+        found = verified(address, own, data=data, context=500)
+    assert found.verdict.outcome is Outcome.DIFFERENT
+    assert "refuses long prompts" in sentence(found)
+
+
+def simulated(own_temperature=1.0, *, stall_after=None, lie=None):
+    """A server of the tiny model in numpy, which tells tokens alone and chooses them at its own temperature."""
+    random = np.random.default_rng(9)
+    asked = []
+
+    def answer(path, document, headers):
+        if path.endswith("/models"):
+            return Reply({"data": [{"id": "tiny"}]})
+        asked.append(document)
+        if stall_after is not None and len(asked) > stall_after:
+            time.sleep(2)
+        if lie is not None and len(asked) > 3:
+            return Reply(lie)
+        logits = language_models.reference(document["prompt"])[-1] / own_temperature
+        chances = np.exp(logits - logits.max())
+        token = int(random.choice(len(chances), p=chances / chances.sum()))
+        text = language_models.tokens()[token].replace("Ġ", " ").replace("Ċ", "\n")
+        return Reply({"choices": [{"index": 0, "text": "" if text in ("<s>", "</s>") else text}]})
+
+    return answering(answer)
+
+
+def test_tokens_alone_tell_two_models_apart(own, other, data):
+    with simulated() as address:
+        found = verified(address, own, [other], data=data)
+    assert found.verdict.outcome is Outcome.SAME
+    assert sentence(found).startswith("Of these models it is file:own")
+
+
+def test_tokens_alone_never_say_that_it_is_the_only_model_there_is(own, data):
+    with simulated() as address:
+        found = verified(address, own, data=data, most=25)
+    assert found.verdict.outcome is Outcome.NOT_KNOWN
+    assert "nothing found so far excludes it" in sentence(found)
+    assert as_data(found)["by"] == "tokens"
+
+
+def test_a_lower_temperature_is_found(own, data):
+    with simulated(0.4) as address:
+        found = verified(address, own, data=data, most=300)
+    assert found.verdict.outcome is Outcome.DIFFERENT
+    assert "temperature" in sentence(found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"stall_after": 4}, "did not answer within 0.5 s"),
+        ({"lie": {"choices": [{"text": 5}]}}, "no text of one token"),
+        ({"lie": {}}, "gives 0 answers"),
+    ],
+)
+def test_what_was_asked_before_a_server_failed_is_kept(own, data, settings, said, tmp_path):
+    with simulated(**settings) as address:
+        found = verified(address, own, data=data, seconds=0.5, keep=True, store=tmp_path / "s.sqlite")
+    assert found.verdict.outcome is Outcome.NOT_KNOWN
+    assert said in sentence(found)
+    assert len(found.asked) >= 3
+    assert found.run is not None
+
+
+def test_the_evidence_is_a_run_and_the_same_seed_asks_the_same(served, own, data, tmp_path):
+    path = tmp_path / "store.sqlite"
+    found, again = (verified(served, own, data=data, keep=True, store=path) for _ in range(2))
+    assert found.run.id != again.run.id
+    assert [each.tokens for each in found.asked] == [each.tokens for each in again.asked]
+    with open_store(path) as store:
+        (run, _) = store.runs(kind=RunKind.VERIFICATION)
+        facts = {(each.metric, each.scope): each for each in store.observations(run.id)}
+        assert facts["prompts_asked", ""].value == len(found.asked)
+        assert facts["told_distance", found.named.name].value < 0.02
+        assert len(read_series(store, run.id, "prompts")) == len(found.asked)
+        assert run.resolved["verification"]["outcome"] == "same"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"error": 0.7}, "between 0 and 0.5"),
+        ({"allowance": 0.9}, "from 0 to 0.5"),
+        ({"most": 0}, "At least one prompt"),
+        ({"chat": True}, "has no chat template"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(served, own, data, settings, said):
+    with pytest.raises(ZoolensError, match=said):
+        verified(served, own, data=data, **settings)
+
+
+def test_a_model_is_named_once_and_is_a_language_model(served, own, data):
+    with pytest.raises(ZoolensError, match="named twice"):
+        verified(served, own, [own], data=data)
+    with pytest.raises(ZoolensError, match="no language model"):
+        verified(served, "demo:lenet-wide", data=data)
+
+
+def test_models_with_other_tokenizers_are_asked_about_apart(served, own, folder, data):
+    first, second, *rest = language_models.tokens()
+    swapped = {"tokenizer.ggml.tokens": [second, first, *rest]}
+    strange = language_models.gguf(folder, name="strange.gguf", **swapped)
+    with pytest.raises(ZoolensError, match="splits texts into other tokens"):
+        verified(served, own, [str(strange.path())], data=data)
