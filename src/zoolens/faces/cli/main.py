@@ -49,7 +49,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "equiv": "How interchangeable models are, with a guarantee.",
         "diverge": "Say at which layer two environments diverge, and why.",
         "verify-endpoint": "Does an endpoint have the language model that it claims?",
-        "disagree": "Show the inputs on which a model and its equivalents disagree.",
+        "disagree": "Show inputs on which a model and its equivalents disagree.",
         "diff": "Say how two networks differ, in words or as a picture.",
         "segments": "Parts that two networks share; splice one into the other.",
     },
@@ -121,7 +121,8 @@ class LazyGroup(click.Group):
         return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, COMMANDS))
+        # Of names with a hyphen only their own section makes room, so that no line of the others is broken.
+        width = max(len(name) for name in COMMANDS if "-" not in name)
         for title, commands in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), line) for name, line in commands.items()])
