@@ -34,7 +34,7 @@ from zoolens.faces.serving.transports.request_headers import answered_by, caller
 
 INFER_PATH: Final = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/infer", re.DOTALL)
 _LENGTH_FIELD: Final = HEADER_LENGTH.lower()
-_DECODE_IN_THREAD: Final = 1 << 18  # bytes of JSON: milliseconds in which the event loop would answer nobody
+DECODE_IN_THREAD: Final = 1 << 18  # bytes of JSON: milliseconds in which the event loop would answer nobody
 _ENCODE_IN_THREAD: Final = 1 << 14  # values that are written as JSON
 _KNOWN: Final = 512  # headers of answers that are kept
 _BUSY: Final = frozenset({Refusal.OVERLOADED, Refusal.UNAVAILABLE})
@@ -184,7 +184,7 @@ def _nothing() -> None:
 
 def _is_long(head: Head, content: Buffer) -> bool:
     """Whether the JSON is so long that other clients would notice if it were read on the event loop."""
-    return (len(content) if head.header_length is None else head.header_length) > _DECODE_IN_THREAD
+    return (len(content) if head.header_length is None else head.header_length) > DECODE_IN_THREAD
 
 
 def _values(response: InferResponse, names: Set[str]) -> int:

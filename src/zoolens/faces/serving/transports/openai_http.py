@@ -12,18 +12,21 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from zoolens.base.protocol import json_text
+from zoolens.base.protocol.datatypes import Buffer
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.faces.serving.contracts.language import GenerationRequest, LanguageService, TextPart
 from zoolens.faces.serving.transports.bodies import BodyReader, Receive
-from zoolens.faces.serving.transports.http_inference import HttpAnswer, error_answer, http_answer
+from zoolens.faces.serving.transports.http_inference import DECODE_IN_THREAD, HttpAnswer, error_answer, http_answer
 from zoolens.faces.serving.transports.openai_answers import Answer, Document, error_document
 from zoolens.faces.serving.transports.openai_requests import OpenAiRequest, read_chat, read_completion
 from zoolens.faces.serving.transports.request_headers import caller, unforeseen
 
+Reader = Callable[[Mapping[str, Any]], OpenAiRequest]
+
 PREFIX: Final = "/v1/"
 _MODELS: Final = "/v1/models"
 _MOST_BYTES: Final = 8 << 20  # of a body: a prompt of a megabyte, with every character escaped
-_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], OpenAiRequest]]] = {
+_READERS: Final[Mapping[str, Reader]] = {
     "/v1/completions": read_completion,
     "/v1/chat/completions": read_chat,
 }
@@ -61,7 +64,9 @@ class OpenAiRoutes:
             return _json(self._models(path.removeprefix(_MODELS).lstrip("/")))
         with self._bodies.holding() as held:
             content = await self._bodies.read(held, headers, receive, most=_MOST_BYTES)
-            return _of_caller(reader(json_text.parse_object(content)), headers)
+            if len(content) <= DECODE_IN_THREAD:
+                return _of_caller(_read(reader, content), headers)
+            return _of_caller(await held.in_thread(_read, reader, content), headers)
 
     async def answer(self, request: OpenAiRequest, send: Send) -> HttpAnswer | None:
         """The answer; None where it was streamed."""
@@ -123,6 +128,10 @@ def openai_error(error: Exception) -> HttpAnswer:
     answer = error_answer(refused)
     fields = {name: value for name, value in answer.fields.items() if name.lower() != "content-length"}
     return http_answer(answer.status, fields, json_text.dump(error_document(refused)))
+
+
+def _read(reader: Reader, content: Buffer) -> OpenAiRequest:
+    return reader(json_text.parse_object(content))
 
 
 def _of_caller(request: OpenAiRequest, headers: Mapping[str, str]) -> OpenAiRequest:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
@@ -26,7 +28,8 @@ pytest.importorskip("uvicorn")
 
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('No tools.') }}{% endif %}{{ m.content }}"
-    "{% endfor %}:"
+    "{% endfor %}:{% if messages[0].content == 'forever' %}{% for a in range(99999) %}{% for b in range(99999) %}"
+    "{% endfor %}{% endfor %}{% endif %}"
 )
 PROMPT = "AB 12"
 _END = language_models.VOCABULARY - 1
@@ -301,3 +304,28 @@ def test_a_client_that_leaves_ends_the_text(server):
         time.sleep(0.3)
     assert now == before
     assert answer(server, "/v1/completions", prompt="AB", max_tokens=1)["usage"]["completion_tokens"] == 1
+
+
+def test_a_process_that_dies_loses_one_text_and_its_successor_writes_the_same(server):
+    asked = {"prompt": PROMPT, "temperature": 0, "max_tokens": 12}
+    before = answer(server, "/v1/completions", **asked)["choices"]
+    connection = connect(server)
+    body = {"model": "tiny", "prompt": PROMPT, "max_tokens": 590, "stream": True, "seed": 1}
+    connection.request("POST", "/v1/completions", json.dumps(body))
+    response = connection.getresponse()
+    assert response.readline().startswith(b"data: ")
+    (instance,) = server.plane.endpoint("tiny").reference.model.instances
+    os.kill(instance.process_id, signal.SIGKILL)
+    events = response.read().decode().split("\n\n")
+    connection.close()
+    if events[-2].strip() != "data: [DONE]":  # or it had written the whole text
+        error = json.loads(events[-2].strip().removeprefix("data: "))["error"]
+        assert (error["type"], "Try again" in error["message"]) == ("server_error", True)
+    assert answer(server, "/v1/completions", **asked)["choices"] == before
+
+
+@pytest.mark.slow
+def test_a_template_that_never_ends_is_refused(server):
+    talk = [{"role": "system", "content": "forever"}]
+    status, error = refused(server, "/v1/chat/completions", {"model": "tiny", "messages": talk})
+    assert (status, "takes longer than 10 s" in error["message"]) == (400, True)
