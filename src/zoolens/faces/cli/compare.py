@@ -19,6 +19,7 @@ from zoolens.findings.comparisons.wording import (
     continuation_words,
     metric_words,
     next_token_words,
+    sample_words,
     silence_words,
     uncompared_words,
 )
@@ -167,6 +168,8 @@ def _print_vectors(console: Any, change: VectorChange) -> None:
         facts.append(next_token_words(change.next_tokens))
     if change.continuations is not None:
         facts.append(continuation_words(change.continuations))
+    if change.samples is not None:
+        facts.append(sample_words(change.samples))
     if change.score_a is not None and change.score_b is not None and change.difference is not None:
         low, high = change.difference
         facts.append(f"score {change.score_a:.4f} and {change.score_b:.4f}, B − A in \\[{low:+.4f}, {high:+.4f}]")

@@ -21,6 +21,7 @@ from zoolens.findings.comparisons.compatibility import Compatibility
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.measure.predictions import renumbered
 from zoolens.inventory.tasks.scoring.continuations import ContinuationFigures
+from zoolens.inventory.tasks.scoring.sample_tests import SampleFigures
 from zoolens.inventory.tasks.task import (
     TOLERANCE,
     Answers,
@@ -73,6 +74,7 @@ class Behaviour:
     cosine: float | None = None  # mean; embeddings only
     next_tokens: NextTokenFigures | None = None  # of language models
     continuations: ContinuationFigures | None = None  # of texts that they write
+    samples: SampleFigures | None = None  # of texts that were drawn
     graded: bool = False  # an agreement may lie between 0 and 1, so that `agreeing` is no count
     full: int = 0  # inputs with an agreement of 1
     silent: int = 0  # inputs to which neither answers anything, which counts as full agreement
@@ -237,6 +239,7 @@ def behaviour_of(pair: PairedAnswers) -> Behaviour:
         cosine=figures.cosine if task_named(pair.a.task).directional else None,
         next_tokens=figures.next_tokens,
         continuations=figures.continuations,
+        samples=figures.samples,
         graded=pair.graded,
         full=pair.full,
         silent=pair.silent,

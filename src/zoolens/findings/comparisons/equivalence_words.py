@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from zoolens.base.present.figures import percent_down, stack_label
 from zoolens.findings.comparisons.behaviour import Accuracy, Behaviour
 from zoolens.findings.comparisons.equivalence import Bounds, Equivalence, ModelBounds, OnData
-from zoolens.findings.comparisons.wording import continuation_words, next_token_words, silence_words
+from zoolens.findings.comparisons.wording import continuation_words, next_token_words, sample_words, silence_words
 
 NOT_KNOWN = "not known"
 
@@ -81,6 +81,8 @@ def _facts(output: Behaviour) -> Iterator[str]:
         yield next_token_words(output.next_tokens)
     if output.continuations is not None:
         yield continuation_words(output.continuations)
+    if output.samples is not None:
+        yield sample_words(output.samples)
 
 
 def _distance(output: Behaviour) -> Iterator[str]:

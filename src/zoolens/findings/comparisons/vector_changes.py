@@ -14,6 +14,7 @@ from zoolens.findings.comparisons.behaviour import PairedAnswers, pair_answers
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.measure.task_metrics import NOT_COVERED, judgement_of
 from zoolens.inventory.tasks.scoring.continuations import ContinuationFigures
+from zoolens.inventory.tasks.scoring.sample_tests import SampleFigures
 from zoolens.inventory.tasks.task import Answers, NextTokenFigures, task_named
 
 MOST_CONTESTED: Final = 20  # inputs whose two answers are told
@@ -64,6 +65,7 @@ class VectorChange:
     metric: MetricChange | None = None  # where truths judge the task
     next_tokens: NextTokenFigures | None = None  # of language models
     continuations: ContinuationFigures | None = None  # of texts that they write
+    samples: SampleFigures | None = None  # of texts that were drawn
     unknown: str = ""  # why the agreement is not known
     incomparable: tuple[str, ...] = ()  # metrics that count something else in each of the two
     contested: tuple[ContestedInput, ...] = ()  # of a graded agreement, the lowest first
@@ -103,6 +105,7 @@ def compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
             metric=None if place else _metric_change(a, b),
             next_tokens=figures.next_tokens,
             continuations=figures.continuations,
+            samples=figures.samples,
             incomparable=() if place else pair.incomparable,
             unknown=task_named(ours.task).unknown_agreement(ours, theirs) if ours.task == theirs.task else "",
             contested=tuple(_contested(a, b, place, pair)) if task_named(ours.task).graded else (),

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from zoolens.base.statistics.intervals import Interval
 from zoolens.inventory.tasks.scoring.continuations import NEAR, ContinuationFigures
+from zoolens.inventory.tasks.scoring.sample_tests import ERROR, SAME_WITHIN, SampleFigures
 from zoolens.inventory.tasks.task import NextTokenFigures
 
 _LEAST_P: Final = 1e-15
@@ -82,6 +83,20 @@ def continuation_words(found: ContinuationFigures) -> str:
     return (
         f"{alike}; the others part after {found.common_tokens:g} tokens (median), where A prefers its own token by "
         f"{found.gap_a:.2g} nats and B its own by {found.gap_b:.2g} (medians){bounded}; {near}"
+    )
+
+
+def sample_words(found: SampleFigures) -> str:
+    """Whether drawn texts are of one distribution: yes, no, or not known."""
+    low, high = found.interval
+    verdict = {
+        True: f"the same (surely within {SAME_WITHIN:g})",
+        False: "not the same",
+        None: "whether they are the same is not known",
+    }[found.same]
+    return (
+        f"{found.draws} drawn texts behind each of {found.prompts} prompts: {verdict}; distance {found.distance:.3f} "
+        f"[{low:.3f}, {high:.3f}], p = {found.p_value:.3g} (the test errs in {100 * ERROR:g} % of equal models)"
     )
 
 

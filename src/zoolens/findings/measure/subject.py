@@ -21,14 +21,14 @@ from zoolens.findings.measure.several_inputs import (
     several_inputs,
 )
 from zoolens.findings.measure.text_choices import answered_choices
-from zoolens.findings.measure.text_generation import answered_prompts
+from zoolens.findings.measure.text_generation import Writer, answered_prompts
 from zoolens.findings.measure.text_pairs import beside, has_pairs, reading_both
 from zoolens.inventory.datasets.choices import CHOICE
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
 from zoolens.inventory.datasets.loader import Preparation
 from zoolens.inventory.datasets.prompts import PROMPT
 from zoolens.inventory.datasets.sound.waveform import RECORD
-from zoolens.inventory.datasets.text_dataset import Prompt, Writing
+from zoolens.inventory.datasets.text_dataset import Prompt
 from zoolens.inventory.manifests.schema import MODALITIES, Input, Output
 from zoolens.inventory.manifests.schema_texts import NextTokens
 from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
@@ -60,7 +60,7 @@ class Subject:
     several: SeveralInputs | None = None  # of a model with several inputs that the dataset and the manifest fill
     alone: bool = False  # its inputs have no batch axis: one sample is run at a time
     choosing: bool = False  # samples are texts with choices, each of which is a call
-    writing: Writing | None = None  # samples are prompts, which are continued token by token
+    writing: Writer | None = None  # samples are prompts, which are continued token by token
     extents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # shapes of made-up inputs
 
     @property
@@ -100,16 +100,10 @@ class Subject:
         if self.sound is not None and self.sound.windowed:
             return self.raw_answers(self.sound.answered(self.session, batch), batch)
         if self.text is not None and self.writing is not None:
-            return (answered_prompts(self.text, self.session, batch, self.writing, self.kept_tokens),)
+            return (answered_prompts(self.text, self.session, batch, self.writing),)
         if self.text is not None and self.choosing:
             return answered_choices(self.text, batch, self._answers_to)
         return beside([self._answers_to(call) for call in self._calls(batch)])
-
-    @property
-    def kept_tokens(self) -> int:
-        """How many of the most likely tokens are kept at each position of a text."""
-        steps = self.job.manifest.outputs[0].postprocess
-        return next((step for step in steps if isinstance(step, NextTokens)), NextTokens(op="next_tokens")).top
 
     def _answers_to(self, call: Array) -> tuple[Raw, ...]:
         return self.raw_answers(self.session.predict(self.named_inputs(call)), call)
@@ -274,7 +268,7 @@ def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
             f"The samples are texts with choices, but {job.entry.ref} does {tasks[0].name}.",
             hint="Models of the next token (task: language-model) choose.",
         )
-    writing = _writing(job, dataset) if dataset.truth_kind == PROMPT else None
+    writing = _writer(job, dataset) if dataset.truth_kind == PROMPT else None
     uneven = choosing or writing is not None
     preparation = Preparation(lambda sample: text(sample.value), text.many, uneven=uneven)
     if any(task.located for task in tasks):
@@ -284,7 +278,7 @@ def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     )
 
 
-def _writing(job: Job, dataset: Dataset) -> Writing | None:
+def _writer(job: Job, dataset: Dataset) -> Writer:
     """What the model is to write behind the prompts of a dataset, which are all alike in that."""
     task = job.manifest.outputs[0].task
     if task != Generation.name or len(job.manifest.outputs) > 1:
@@ -295,7 +289,9 @@ def _writing(job: Job, dataset: Dataset) -> Writing | None:
     job.runtime.require("extend")
     first = dataset.read(0).value.item()
     assert isinstance(first, Prompt)  # of which the dataset is made
-    return first.writing
+    steps = job.manifest.outputs[0].postprocess
+    kept = next((step for step in steps if isinstance(step, NextTokens)), NextTokens(op="next_tokens"))
+    return Writer(first.writing, kept.top, f"{job.model.fingerprint} {job.stack.fingerprint}")
 
 
 def _sound_subject(job: Job, session: Session, dataset: Dataset) -> Subject:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,18 +13,29 @@ from numpy.typing import NDArray
 from zoolens.inventory.datasets.text_dataset import Writing
 from zoolens.inventory.preprocess.text import PrepareText
 from zoolens.inventory.runtimes.runtime import Session
-from zoolens.inventory.tasks.generation import IDS, LOGS, PROMPT, TEXT, WRITTEN
+from zoolens.inventory.tasks.generation import DRAWN, ENDED, IDS, LOGS, PROMPT, TEXT, WRITTEN
 from zoolens.inventory.tasks.scoring.next_tokens import KeptTokens, kept_tokens
 
 Array = NDArray[Any]
 
 
-def answered_prompts(text: PrepareText, session: Session, batch: Array, writing: Writing, top: int) -> dict[str, Array]:
-    """What a model writes behind the only prompt of a batch. `top`: how many of the most likely tokens are kept at each
-    position."""
+@dataclass(frozen=True)
+class Writer:
+    """How a model goes on with the prompts of a dataset. `top`: how many of the most likely tokens are kept. `stream`:
+    what the random numbers of its draws depend on beside the seed and the prompt, so that those of two models are
+    independent of each other."""
+
+    writing: Writing
+    top: int
+    stream: str
+
+
+def answered_prompts(text: PrepareText, session: Session, batch: Array, writer: Writer) -> dict[str, Array]:
+    """What a model writes behind the only prompt of a batch."""
     (record,) = batch
     prompt = text.prompt_ids(record)
-    kept = list(_greedy(session, prompt, writing.tokens, frozenset(text.declared.end_ids or ()), top))
+    writing, ends = writer.writing, frozenset(text.declared.end_ids or ())
+    kept = list(_greedy(session, prompt, writing.tokens, ends, writer.top))
     written = [int(each.ids[0, 0]) for each in kept]
     content = text.tokenizer.texts([written])[0].encode("utf-8", "surrogatepass")
     rows = {
@@ -31,6 +44,7 @@ def answered_prompts(text: PrepareText, session: Session, batch: Array, writing:
         IDS: np.concatenate([each.ids for each in kept]),
         LOGS: np.concatenate([each.logs for each in kept]),
         TEXT: np.frombuffer(content, np.uint8),
+        DRAWN: _drawn(session, prompt, writer, ends),
     }
     return {name: row[np.newaxis] for name, row in rows.items()}
 
@@ -46,3 +60,29 @@ def _greedy(session: Session, prompt: Array, count: int, ends: frozenset[int], t
         if token in ends:
             return
         new = [token]
+
+
+def _drawn(session: Session, prompt: Array, writer: Writer, ends: frozenset[int]) -> Array:
+    """Texts drawn at random, draws × tokens."""
+    writing = writer.writing
+    texts = np.full((writing.draws, writing.tokens), ENDED, np.int32)
+    if not writing.draws:
+        return texts
+    random = _random(prompt, writer)
+    going = np.ones(writing.draws, np.bool_)
+    new = np.tile(prompt, (writing.draws, 1))
+    for place in range(writing.tokens):
+        logs = session.extend(new, None if place else 0).astype(np.float64) / writing.temperature
+        # The largest of the sums with Gumbel noise is a draw.
+        tokens = np.argmax(logs + random.gumbel(size=logs.shape), axis=1).astype(np.int32)
+        texts[going, place] = tokens[going]
+        going &= ~np.isin(tokens, list(ends))
+        if not going.any():
+            break
+        new = tokens[:, np.newaxis]
+    return texts
+
+
+def _random(prompt: Array, writer: Writer) -> np.random.Generator:
+    content = f"{writer.writing.seed} {writer.stream} {prompt.tolist()}".encode()
+    return np.random.default_rng(np.frombuffer(hashlib.sha256(content).digest(), np.uint32))

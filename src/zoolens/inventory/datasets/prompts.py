@@ -14,24 +14,41 @@ _MOST_BYTES: Final = 1 << 20  # of a prompt, which is what is split into tokens 
 _MESSAGES: Final = "messages"
 _MOST_VALUES: Final = 1000  # of one line of JSON
 _MOST_TOKENS: Final = 1 << 16
+_MOST_DRAWS: Final = 64  # which a session writes at once
+_MOST_SEED: Final = 999_999_999
+_COOLEST, _HOTTEST = 0.01, 100.0
 
 
-def open_prompts(location: str, *, prompt: str = "prompt", tokens: str = "32") -> TextDataset:
+def open_prompts(
+    location: str,
+    *,
+    prompt: str = "prompt",
+    tokens: str = "32",
+    draws: str = "0",
+    temperature: str = "1",
+    seed: str = "0",
+) -> TextDataset:
     """A .jsonl file with {"prompt": …} on each line, or {"messages": [{"role": …, "content": …}, …]}, of which the
     model's chat template makes a prompt. prompt: the name of the field. tokens: how many tokens a model writes behind
-    each prompt, at most: it ends with a token for the end.
+    each prompt, at most: it ends with a token for the end. draws: how many texts are drawn at random for each prompt,
+    beside the most likely one, at this temperature and from this seed.
     """
     path = Path(location).expanduser()
-    writing = Writing(_number("tokens", tokens, _MOST_TOKENS))
+    writing = Writing(
+        _number("tokens", tokens, 1, _MOST_TOKENS),
+        _number("draws", draws, 0, _MOST_DRAWS),
+        _temperature(temperature),
+        _number("seed", seed, 0, _MOST_SEED),
+    )
     rows = json_lines(read_content(path), path, _MOST_VALUES)
     prompts = [_prompt(row, prompt, writing, f"{path} line {number}") for number, row in rows]
     # Nobody says how a prompt should go on.
     return TextDataset(prompts, name=path.stem, truths=Truths(PROMPT, [None] * len(prompts)))
 
 
-def _number(name: str, given: str, most: int) -> int:
-    if not given.isascii() or not given.isdecimal() or not 1 <= int(given[:9]) <= most or len(given) > 9:
-        raise DatasetError(f"{name} is a number from 1 to {most:,}, not {given[:40]!r}.")
+def _number(name: str, given: str, least: int, most: int) -> int:
+    if not given.isascii() or not given.isdecimal() or not least <= int(given[:9]) <= most or len(given) > 9:
+        raise DatasetError(f"{name} is a number from {least} to {most:,}, not {given[:40]!r}.")
     return int(given)
 
 
@@ -56,6 +73,16 @@ def _message(message: Any, where: str) -> ChatMessage:
     if len(content.encode("utf-8", "surrogatepass")) > _MOST_BYTES:
         raise DatasetError(f"{where} has a message of more than {_MOST_BYTES:,} bytes.", hint="Shorten it.")
     return ChatMessage(role, content)
+
+
+def _temperature(given: str) -> float:
+    try:
+        found = float(given)
+    except ValueError:
+        found = 0.0
+    if not _COOLEST <= found <= _HOTTEST:
+        raise DatasetError(f"temperature is a number from {_COOLEST} to {_HOTTEST:g}, not {given[:40]!r}.")
+    return found
 
 
 def _text(row: Row, name: str, where: str) -> str:

@@ -73,6 +73,9 @@ class Writing:
     """What a model writes behind a prompt."""
 
     tokens: int  # at most
+    draws: int = 0  # texts that are drawn from the model's distribution, beside the most likely one
+    temperature: float = 1.0  # of these
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from zoolens.inventory.tasks.scoring.continuations import (
     common_beginning,
     continuation_figures,
 )
-from zoolens.inventory.tasks.task import TOLERANCE, Answers, Column, Floats, PairFigures, Task, ragged_column
+from zoolens.inventory.tasks.scoring.sample_tests import SampleFigures, sample_figures
+from zoolens.inventory.tasks.task import TOLERANCE, Answers, Column, Floats, PairFigures, Task, column, ragged_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +34,17 @@ WRITTEN: Final = "written"
 IDS: Final = "top_ids"
 LOGS: Final = "top_logprobs"
 TEXT: Final = "text"  # in UTF-8
-_COLUMNS: Final = {PROMPT: np.int32, WRITTEN: np.int32, IDS: np.int32, LOGS: np.float32, TEXT: np.uint8}
+DRAWN: Final = "drawn"  # draws × tokens
+DRAWS: Final = "draws"  # how many
+ENDED: Final = -1  # behind the end of a drawn text
+_COLUMNS: Final = {
+    PROMPT: np.int32,
+    WRITTEN: np.int32,
+    IDS: np.int32,
+    LOGS: np.float32,
+    TEXT: np.uint8,
+    DRAWN: np.int32,
+}
 _SIGNATURE: Final = 64
 _SHOWN: Final = 120  # characters of a text
 
@@ -49,7 +60,7 @@ class Generation(Task):
     def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:
         import pyarrow as pa
 
-        return {name: pa.list_(pa.from_numpy_dtype(dtype)) for name, dtype in _COLUMNS.items()}
+        return {name: pa.list_(pa.from_numpy_dtype(dtype)) for name, dtype in _COLUMNS.items()} | {DRAWS: pa.int64()}
 
     def reader(self, setup: OutputSetup) -> Reader:
         setup.require_one_text()
@@ -60,7 +71,10 @@ class Generation(Task):
         return read
 
     def keep(self, values: Sequence[Mapping[str, NDArray[Any]]], labels: NDArray[Any] | None) -> Mapping[str, Column]:
-        return {name: Ragged.of([each[name] for each in values], dtype) for name, dtype in _COLUMNS.items()}
+        kept: dict[str, Column] = {
+            name: Ragged.of([each[name] for each in values], dtype) for name, dtype in _COLUMNS.items()
+        }
+        return kept | {DRAWS: np.array([len(each[DRAWN]) for each in values], np.int64)}
 
     def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
         """The share of the longer continuation that stands before the first token at which the two part."""
@@ -81,7 +95,7 @@ class Generation(Task):
         if not _same_prompts(a, b) or not len(a):
             return PairFigures()
         found: ContinuationFigures = continuation_figures(_continuations(a), _continuations(b))
-        return PairFigures(continuations=found)
+        return PairFigures(continuations=found, samples=_samples(a, b))
 
     def signature(self, answers: Answers) -> NDArray[Any]:
         """How often each token, by its number, was written."""
@@ -99,6 +113,19 @@ class Generation(Task):
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
         written, best = ragged_column(answers, WRITTEN)[place], _continuation(answers, place).logs[:, 0]
         return {"text": _text(answers, place), "tokens": written.tolist(), "logprobs": best.tolist()}
+
+
+def _samples(a: Answers, b: Answers) -> SampleFigures | None:
+    """What the drawn texts tell; None where there are none."""
+    if DRAWN not in a.columns or DRAWN not in b.columns:
+        return None  # of runs that are older than draws
+    return sample_figures(_draws(a), _draws(b))
+
+
+def _draws(answers: Answers) -> list[NDArray[Any]]:
+    counts = column(answers, DRAWS).tolist()
+    pairs = zip(ragged_column(answers, DRAWN), counts, strict=True)
+    return [row.reshape(count, -1) if count else row.reshape(0, 0) for row, count in pairs]
 
 
 def _text(answers: Answers, place: int) -> str:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from zoolens.inventory.tasks.judgement import Judgement
     from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
     from zoolens.inventory.tasks.scoring.continuations import ContinuationFigures
+    from zoolens.inventory.tasks.scoring.sample_tests import SampleFigures
 
 DEFAULT_TASK: Final = "classification"  # of an output whose manifest names none
 TOLERANCE: Final = 1e-3  # of relative l2 distance, below which two vectors count as the same answer
@@ -93,6 +94,7 @@ class PairFigures:
     cosine: float | None = None  # mean
     next_tokens: NextTokenFigures | None = None
     continuations: ContinuationFigures | None = None
+    samples: SampleFigures | None = None  # of texts that were drawn
 
 
 class Task(ABC):

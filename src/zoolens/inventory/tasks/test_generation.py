@@ -11,13 +11,13 @@ from zoolens.base.store.store import open_store
 from zoolens.findings.measure.answers import run_predictions
 from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.inventory.datasets.text_dataset import ChatMessage, Prompt, TextDataset, Writing
-from zoolens.inventory.tasks.generation import IDS, LOGS, PROMPT, TEXT, WRITTEN, Generation
+from zoolens.inventory.tasks.generation import DRAWN, DRAWS, IDS, LOGS, PROMPT, TEXT, WRITTEN, Generation
 from zoolens.inventory.tasks.task import Answers
 from zoolens.testing import language_models
 from zoolens.testing.task_contract import N, TaskContract
 
 
-def written(tokens, others=None, logs=(-0.5, -0.55), prompt=(1, 2)):
+def written(tokens, others=None, logs=(-0.5, -0.55), prompt=(1, 2), drawn=None):
     """An answer with two kept tokens at each position: the written one and another."""
     others = [99] * len(tokens) if others is None else others
     return {
@@ -26,6 +26,7 @@ def written(tokens, others=None, logs=(-0.5, -0.55), prompt=(1, 2)):
         IDS: np.array(list(zip(tokens, others, strict=True))),
         LOGS: np.array([logs] * len(tokens), np.float32),
         TEXT: np.frombuffer(" ".join(map(str, tokens)).encode(), np.uint8),
+        DRAWN: np.zeros((0, 4), int) if drawn is None else np.array(drawn),
     }
 
 
@@ -85,6 +86,8 @@ def prompts(folder, *texts, options=""):
         ('{"messages": [{"role": "user", "content": "a", "name": "b"}]}', "", "not {role, content}"),
         ('{"prompt": "a"}', "?tokens=0", "tokens is a number from 1 to 65,536, not '0'"),
         ('{"prompt": "a"}', "?tokens=many", "not 'many'"),
+        ('{"prompt": "a"}', "?draws=65", "draws is a number from 0 to 64, not '65'"),
+        ('{"prompt": "a"}', "?temperature=nan", "temperature is a number from 0.01 to 100, not 'nan'"),
     ],
 )
 def test_prompts_that_cannot_be_read_are_explained(tmp_path, line, options, says):
@@ -168,3 +171,34 @@ def test_what_cannot_be_continued_is_said(tmp_path):
         assert "would have 601 tokens, and the context of tiny.gguf has 600" in str(outcome.errors)
         outcome = evaluated(tmp_path, store, prompts(tmp_path, "X" * 700))
         assert "A prompt has more than the 600 tokens" in str(outcome.errors)
+
+
+def test_drawn_texts_of_other_models_are_told_apart():
+    random = np.random.default_rng(0)
+    ours, theirs, others = (
+        answers(*(written([1], drawn=random.integers(low, low + 3, (6, 5))) for _ in range(12))) for low in (0, 0, 2)
+    )
+    assert Generation().figures(ours, theirs).samples.same is None
+    found = Generation().figures(ours, others).samples
+    assert (found.same, found.draws, found.prompts) == (False, 6, 12)
+    assert Generation().figures(answers(written([1])), answers(written([1]))).samples is None
+
+
+def test_a_model_draws_from_its_distribution(tmp_path):
+    pytest.importorskip("xllamacpp")
+    pytest.importorskip("tokenizers")
+    data = prompts(tmp_path, "XYZ", "ABC", options="?tokens=1&draws=64&seed=5")
+    with open_store(tmp_path / "store") as store:
+        found = run_predictions(store, evaluated(tmp_path, store, data).run).main
+        again = run_predictions(store, evaluated(tmp_path, store, data, threads=1).run).main
+    assert found.columns[DRAWS].tolist() == [64, 64]
+    for place in range(2):
+        draws = found.columns[DRAWN][place]
+        logits = language_models.reference(found.columns[PROMPT][place].tolist())[-1]
+        chances = np.exp(logits - logits.max())
+        best = int(np.argmax(chances))
+        expected = chances[best] / chances.sum()
+        # Five standard deviations of a count among 64.
+        assert abs(np.mean(draws == best) - expected) < 5 * np.sqrt(expected * (1 - expected) / 64) + 1e-9
+    # Another run draws from a stream of its own.
+    assert not np.array_equal(found.columns[DRAWN][0], again.columns[DRAWN][0])

@@ -1,0 +1,65 @@
+"""The test of drawn texts: its error, its power, and how often its interval holds the distance, by simulation."""
+
+import numpy as np
+import pytest
+
+from zoolens.inventory.tasks.scoring.sample_tests import ERROR, sample_figures
+
+TOKENS, DRAWS, PROMPTS = 6, 4, 10
+
+
+def drawn(random, chances):
+    """Draws of every prompt from distributions over tokens (prompts × vocabulary), the same at each position."""
+    return [random.choice(len(row), (DRAWS, TOKENS), p=row) for row in chances]
+
+
+def mixed(chances, share):
+    """Distributions of which a share moves to the last token."""
+    last = np.eye(chances.shape[1])[-1]
+    return (1 - share) * chances + share * last
+
+
+def test_equal_models_are_told_apart_no_more_often_than_stated():
+    random = np.random.default_rng(0)
+    found = []
+    for _ in range(120):
+        chances = random.dirichlet(np.ones(5), PROMPTS)
+        found.append(sample_figures(drawn(random, chances), drawn(random, chances)).p_value <= ERROR)
+    # Of 120 such tests 15 or more err once in 700 times.
+    assert sum(found) < 15
+
+
+def test_other_models_are_found_and_the_interval_holds_their_distance():
+    random = np.random.default_rng(1)
+    covered, different = [], []
+    for _ in range(40):
+        chances = random.dirichlet(np.ones(5), PROMPTS)
+        others = mixed(chances, 0.5)
+        result = sample_figures(drawn(random, chances), drawn(random, others))
+        # Of many prompts: the mean over Dirichlet's, of the squared distance of the two distributions of a token.
+        covered.append(result.interval.contains(0.25 * (2 / 6 - 2 / 5 + 1)))
+        different.append(result.same is False)
+    assert np.mean(covered) >= 0.95
+    assert np.mean(different) > 0.95
+
+
+def test_the_estimate_has_no_bias():
+    random = np.random.default_rng(2)
+    estimates = []
+    for _ in range(120):
+        chances = np.tile([0.5, 0.3, 0.2], (PROMPTS, 1))
+        others = np.tile([0.2, 0.3, 0.5], (PROMPTS, 1))
+        estimates.append(sample_figures(drawn(random, chances), drawn(random, others)).distance)
+    assert np.mean(estimates) == pytest.approx(0.18, abs=4 * np.std(estimates) / np.sqrt(120))
+
+
+def test_texts_that_are_always_the_same_are_the_same_once_prompts_suffice():
+    alike = [np.zeros((DRAWS, TOKENS), int)] * 600
+    assert sample_figures(alike, alike).same is True
+    assert sample_figures(alike[:5], alike[:5]).same is None
+
+
+def test_too_few_draws_tell_nothing():
+    one = [np.zeros((1, TOKENS), int)]
+    assert sample_figures(one, one) is None
+    assert sample_figures([np.zeros((0, TOKENS), int)], [np.zeros((0, TOKENS), int)]) is None
