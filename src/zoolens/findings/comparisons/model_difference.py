@@ -21,6 +21,8 @@ from zoolens.base.store.store import Store
 from zoolens.findings.comparisons.weight_tensors import weight_digests
 from zoolens.findings.graph.diff.report import Diff, diff
 from zoolens.findings.graph.structures.structure import structure_of
+from zoolens.findings.graph.weights.weight_diff import SUFFIXES, WeightDiff, weight_diff
+from zoolens.findings.graph.weights.weight_words import headline
 from zoolens.inventory.catalog.stored import stored_entry
 from zoolens.inventory.manifests.digests import digest
 from zoolens.inventory.manifests.locations import model_fingerprint, resolve_asset
@@ -29,6 +31,7 @@ from zoolens.inventory.zoos.zoo import Entry
 PARTS: Final = ("inputs", "outputs", "code")  # of a manifest: what changes answers
 SHOWN: Final = 3
 _LONGEST: Final = 200  # characters of what is said of one line
+_MOST_BYTES: Final = 2 << 30  # of two files whose values are compared unasked: a minute
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class ModelDifference:
     structure: Diff | None = None  # None: not compared, for the reason in `structure_error`
     structure_error: str = ""
     weights: WeightsDifference | None = None  # None: this format is not compared by tensor
+    values: WeightDiff | None = None  # of language models: rounding, or another training
 
 
 def model_difference(store: Store, a: Run, b: Run) -> ModelDifference | None:
@@ -119,7 +123,8 @@ def model_difference(store: Store, a: Run, b: Run) -> ModelDifference | None:
         return ModelDifference(formats, lines, FilesState.SAME)
     structure, error = _structure(store, a, b)
     weights = _weights(formats[0], *paths) if formats[0] == formats[1] else None
-    return ModelDifference(formats, lines, FilesState.CHANGED, structure, error, weights)
+    values = _values(*paths)
+    return ModelDifference(formats, lines, FilesState.CHANGED, structure, error, weights, values)
 
 
 def _structure(store: Store, a: Run, b: Run) -> tuple[Diff | None, str]:
@@ -142,6 +147,23 @@ def _weights(file_format: str, a: Mapping[str, Path], b: Mapping[str, Path]) -> 
         shared_names=len(ours.keys() & theirs.keys()),
         same=values[0] == values[1],
     )
+
+
+def _values(a: Mapping[str, Path], b: Mapping[str, Path]) -> WeightDiff | None:
+    """The values of the weights, where both files can be compared so and are small enough to do it unasked."""
+    files = a.get("model"), b.get("model")
+    if files[0] is None or files[1] is None:
+        return None
+    suffixes = {path.suffix for path in files if path is not None}
+    if not suffixes <= set(SUFFIXES) or ".gguf" not in suffixes:
+        return None
+    if sum(path.stat().st_size for path in files if path is not None) > _MOST_BYTES:
+        return None
+    try:
+        found = weight_diff(files[0], files[1])
+    except ZoolensError:
+        return None
+    return found if found.pairs else None
 
 
 # --- the same in words
@@ -169,6 +191,9 @@ def _file_sentences(difference: ModelDifference) -> Iterator[str]:
         yield f"The structures cannot be compared: {difference.structure_error}"
     else:
         yield _structure_sentence(structure)
+    if difference.values is not None:
+        yield headline(difference.values)
+        return
     if difference.weights is not None:
         yield _weights_sentence(difference.weights)
         if structure is not None and structure.same and difference.weights.same:

@@ -9,11 +9,10 @@ from typing import Final
 from zoolens.base.errors import ModelError
 from zoolens.base.phrases import first_few
 from zoolens.findings.graph.weights.rounding import Kind
-from zoolens.findings.graph.weights.weight_diff import TensorPair, WeightDiff
+from zoolens.findings.graph.weights.weight_diff import SUFFIXES, TensorPair, WeightDiff
 from zoolens.inventory.manifests.locations import resolve_asset
 from zoolens.inventory.zoos.zoo import Entry
 
-SUFFIXES: Final = (".gguf", ".safetensors")
 _SHOWN: Final = 3
 
 
