@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from zoolens.base.present.figures import figure, with_interval
+from zoolens.base.store.records import Observation
 from zoolens.faces.serving.contracts.ladder import Rung
 
 CHEAPER: Final = 0.95  # of another's time, memory or energy: less is no reason to have a further model at hand
@@ -72,9 +74,7 @@ def _times(rung: Rung, other: Rung, largest: int) -> str:
 
 def _span(rung: Rung, size: int) -> str:
     low, high = rung.profile.interval(size)
-    seconds = _ms(rung.profile.of(size))
-    return seconds if _ms(low) == _ms(high) else f"{seconds} [{_ms(low)}, {_ms(high)}]"
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms"
+    seconds = rung.profile.of(size)
+    if figure(low, "s") == figure(high, "s"):
+        return figure(seconds, "s")
+    return with_interval(Observation("latency", seconds, unit="s", low=low, high=high))

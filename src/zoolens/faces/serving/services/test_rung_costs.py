@@ -38,7 +38,7 @@ def test_a_rung_that_is_no_cheaper_than_one_of_several_says_than_which():
     others = [REFERENCE, rung("quick", 0.4, 0.41)]
     found = compare_costs(rung("middle", 0.5, 0.51), others, 8, time_alone=True)
     assert (found.cheaper, found.other.model) == (False, "quick")
-    assert found.words == "505 ms [500 ms, 510 ms] instead of 405 ms [400 ms, 410 ms] for one input"
+    assert found.words == "505 ms [500, 510] instead of 405 ms [400, 410] for one input"
 
 
 def test_memory_and_energy_count_where_the_policy_looks_at_them():
