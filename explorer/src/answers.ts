@@ -1470,7 +1470,7 @@ export interface RunItem {
 }
 
 /** Which kind of facts a run holds. Only evaluations are listed unless another kind is asked for. */
-export type RunKind = "evaluation" | "trial" | "training" | "structure" | "claim" | "operator" | "load" | "labels" | "serving" | "trace" | "machine" | "study" | "other";
+export type RunKind = "evaluation" | "trial" | "training" | "structure" | "claim" | "operator" | "load" | "labels" | "serving" | "trace" | "machine" | "verification" | "study" | "other";
 
 /** A chart for each batch size that the run was timed with; none where it was not. */
 export interface RunLatency {
