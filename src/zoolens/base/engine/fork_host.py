@@ -95,7 +95,8 @@ class _Host:
             os.waitpid(_fork() or os._exit(0), 0)
         self._stamps = _stamps(_loaded_files())
         self._workers: dict[int, tuple[int, int | None, socket.socket]] = {}  # by the descriptor of its status
-        gc.collect()
+        self._forked = False
+        # A search for cycles would write to all memory that forks share.
         gc.freeze()
 
     def serve(self) -> None:
@@ -172,8 +173,10 @@ class _Host:
                 self._unfit = f"threads are left: {', '.join(sorted(threads))}"
         if self._unfit is not None:
             return {"unfit": self._unfit}
-        if _stamps(self._stamps) != self._stamps:
+        # The first worker is what it was started for, and what it loaded is as old as this request.
+        if self._forked and _stamps(self._stamps) != self._stamps:
             return {"stale": True}
+        self._forked = True
         return None
 
     def _become(self, order: dict[str, Any], status: socket.socket, descriptors: list[int]) -> NoReturn:
