@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import ssl
+import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,10 @@ class Server:
     async def stop(self) -> None:
         """Accept nothing more, answer what was accepted, then close the ports."""
         seconds = self._options.drain_seconds
+        if self._language is not None:
+            began = time.monotonic()
+            await self._language.drain(seconds)
+            seconds = max(0.0, seconds - (time.monotonic() - began))
         await self._plane.drain(seconds)
         await asyncio.gather(self._stop_rest(), self._stop_grpc(seconds))
 

@@ -88,3 +88,7 @@ class LanguageService(Protocol):
     def generate(self, request: GenerationRequest) -> AsyncIterator[TextPart]:
         """Close it (`aclose`) where nobody waits for the rest."""
         ...
+
+    async def drain(self, seconds: float) -> None:
+        """Begin no more texts, and wait until those that were begun are written, at most so long."""
+        ...

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,12 +21,13 @@ from zoolens.faces.serving.language.echoed_prompt import check_echo, echoed
 from zoolens.faces.serving.language.open_language import OpenLanguage, writes_text
 from zoolens.faces.serving.language.text_writer import Room, TextWriter
 from zoolens.faces.serving.language.token_choice import Floats, log_probabilities
-from zoolens.faces.serving.language.turns import Turns
+from zoolens.faces.serving.language.turns import Turn, Turns
 from zoolens.faces.serving.plane.data_plane import Plane
 from zoolens.faces.serving.plane.endpoint import Endpoint
 from zoolens.faces.serving.plane.next_token import NextTokenRequest
 
 MOST_SECONDS: Final = 600.0  # of one text
+_PIECE: Final = 512  # tokens of a prompt that are computed in one call, as llama.cpp does by default
 
 
 class Languages:
@@ -37,11 +39,35 @@ class Languages:
         self._open: dict[str, OpenLanguage] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._all_turns: dict[str, Turns] = {}
+        self._accepting = True
+        self._texts = 0  # that are being written or wait for their turn
+        self._idle = asyncio.Event()
 
     def names(self) -> list[str]:
         return sorted({endpoint.name for endpoint in self._plane.endpoints if _writes(endpoint)})
 
     async def generate(self, request: GenerationRequest) -> AsyncIterator[TextPart]:
+        if not self._accepting:
+            raise ServingError(Refusal.UNAVAILABLE, "The server is shutting down and begins no more texts.")
+        self._texts += 1
+        try:
+            async with aclosing(self._written(request)) as parts:
+                async for part in parts:
+                    yield part
+        finally:
+            self._texts -= 1
+            if not self._texts:
+                self._idle.set()
+
+    async def drain(self, seconds: float) -> None:
+        self._accepting = False
+        if self._texts:
+            self._idle.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._idle.wait()
+
+    async def _written(self, request: GenerationRequest) -> AsyncGenerator[TextPart, None]:
         language = await self._language(request.model)
         try:
             ids = await asyncio.to_thread(language.prompt, request.prompt)
@@ -60,15 +86,25 @@ class Languages:
         if most == 0:
             yield writer.nothing()
             return
-        async with self._turns(request.model).place(ids, seconds) as place:
+        text = list(ids)
+        async with self._turns(request.model).turn(text, seconds) as turn:
+            if language.model.extends:
+                await self._read_in_pieces(request, language, text, turn, until)
             end = ""
             while not end:
-                step = _Step([*ids, *writer.chosen], place, until - time.monotonic())
-                after = await self._after(request, language, step)
-                part = await asyncio.to_thread(writer.add, after)
+                step = _Step(text, turn.place, until - time.monotonic())
+                part = await asyncio.to_thread(writer.add, await self._after(request, language, step))
+                text.append(writer.chosen[-1])
                 end = part.end
                 if part.text or part.tokens or part.end:
                     yield part
+
+    async def _read_in_pieces(
+        self, request: GenerationRequest, language: OpenLanguage, text: list[int], turn: Turn, until: float
+    ) -> None:
+        """A long prompt takes several calls: none of them takes long, and a client that goes away ends it."""
+        for end in range(turn.known + _PIECE, len(text), _PIECE):
+            await self._after(request, language, _Step(text[:end], turn.place, until - time.monotonic()))
 
     async def _echoed(
         self, request: GenerationRequest, language: OpenLanguage, ids: list[int], seconds: float

@@ -10,12 +10,14 @@ from zoolens.faces.serving.language.turns import Turns
 
 def test_a_conversation_gets_the_instance_that_knows_its_beginning():
     async def run():
-        turns = Turns(2, 10)
-        async with turns.place([1, 2, 3], 1) as first, turns.place([7, 8], 1) as second:
-            assert {first, second} == {0, 1}
-        for prompt, place in (([7, 8, 9], second), ([1, 2, 4, 5], first), ([7, 1], second)):
-            async with turns.place(prompt, 1) as found:
-                assert found == place
+        turns, text = Turns(2, 10), [7, 8]
+        async with turns.turn([1, 2, 3], 1) as first, turns.turn(text, 1) as second:
+            assert {first.place, second.place} == {0, 1}
+            assert first.known == second.known == 0
+            text.append(9)  # what was written belongs to it
+        for prompt, turn, known in (([7, 8, 9, 4], second, 3), ([1, 2, 4, 5], first, 2), ([7, 1], second, 1)):
+            async with turns.turn(prompt, 1) as found:
+                assert (found.place, found.known) == (turn.place, known)
 
     asyncio.run(run())
 
@@ -25,11 +27,11 @@ def test_texts_wait_in_their_order_and_not_for_ever():
         turns, order = Turns(1, 2), []
 
         async def write(number, seconds):
-            async with turns.place([number], seconds):
+            async with turns.turn([number], seconds):
                 order.append(number)
                 await asyncio.sleep(0)
 
-        async with turns.place([0], 1):
+        async with turns.turn([0], 1):
             waiting = [asyncio.create_task(write(number, 30)) for number in (1, 2)]
             await asyncio.sleep(0)
             with pytest.raises(ServingError, match="As many texts wait") as refused:

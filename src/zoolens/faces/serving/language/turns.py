@@ -9,8 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from zoolens.base.protocol.errors import Refusal, ServingError
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The place of an instance, and how many tokens it has probably computed already."""
+
+    place: int
+    known: int
 
 
 class Turns:
@@ -24,16 +33,17 @@ class Turns:
         self._last: dict[int, list[int]] = {}  # tokens of the last text of each place
 
     @asynccontextmanager
-    async def place(self, prompt: list[int], seconds: float) -> AsyncIterator[int]:
-        """The place of an instance for one text, at the latest after so many seconds; of those that are free, the one
-        whose last text begins as this one does, as the next message of a conversation does."""
+    async def turn(self, text: list[int], seconds: float) -> AsyncIterator[Turn]:
+        """The turn of one text, which grows meanwhile, at the latest after so many seconds. Of the instances that are
+        free it gets the one whose last text begins as this one does, as the next message of a conversation does."""
         await self._wait(seconds)
-        place = max(self._free, key=lambda free: _alike(self._last.get(free, []), prompt))
+        known = {place: _alike(self._last.get(place, []), text) for place in self._free}
+        place = max(known, key=lambda free: known[free])
         self._free.remove(place)
         try:
-            yield place
+            yield Turn(place, known[place])
         finally:
-            self._last[place] = prompt
+            self._last[place] = text
             self._free.append(place)
             self._turn.release()
 

@@ -170,6 +170,14 @@ def test_the_most_likely_tokens_are_those_of_numpy(server):
     assert again["choices"][0]["logprobs"] is None
 
 
+def test_a_long_prompt_is_read_in_pieces(server):
+    prompt = "123456789:" * 54
+    expected = text_of([number for number, _ in greedy(ids_of(prompt), 4)])
+    found = [answer(server, "/v1/completions", prompt=prompt, temperature=0, max_tokens=4) for _ in range(2)]
+    assert [one["choices"][0]["text"] for one in found] == [expected] * 2
+    assert found[0]["usage"]["prompt_tokens"] == 540
+
+
 def test_a_conversation_is_what_the_template_makes_of_it(server):
     messages = [{"role": "system", "content": "AB "}, {"role": "user", "content": "12"}]
     expected = greedy(ids_of("AB 12:"), 6)
@@ -329,3 +337,17 @@ def test_a_template_that_never_ends_is_refused(server):
     talk = [{"role": "system", "content": "forever"}]
     status, error = refused(server, "/v1/chat/completions", {"model": "tiny", "messages": talk})
     assert (status, "takes longer than 10 s" in error["message"]) == (400, True)
+
+
+def test_a_server_that_stops_ends_the_texts_that_it_has_begun(tmp_path):
+    path = language_models.gguf(tmp_path).path()
+    with ThreadPoolExecutor(1) as threads:
+        with serve(f"tiny={path}", http=0, grpc=None) as server:
+            connection = connect(server)
+            body = {"model": "tiny", "prompt": PROMPT, "max_tokens": 500, "seed": 1, "stream": True}
+            connection.request("POST", "/v1/completions", json.dumps(body))
+            response = connection.getresponse()
+            assert response.readline().startswith(b"data: ")
+            reading = threads.submit(response.read)
+        assert reading.result().endswith(b"data: [DONE]\n\n")
+        connection.close()
