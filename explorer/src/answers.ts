@@ -1296,6 +1296,8 @@ export interface PredictionPage {
   unknown: number;
   /** The range of confidence that was asked for, in words. */
   bin: string;
+  /** Whether it is a language model, whose texts /runs/{run}/tokens has token by token. */
+  foresees: boolean;
   rows: (PredictionItem)[];
 }
 
@@ -1489,6 +1491,23 @@ export interface RunList {
 
 /** How far a run came, as far as the store can tell: which stages were still to come is not stored. */
 export type RunState = "measured" | "failed" | "begun";
+
+export interface RunTokens {
+  run: string;
+  other: string;
+  /** While it is "opening", ask again in a second. */
+  state: InputState;
+  /** Why there are no texts, or not yet, or why tokens are shown by their numbers. */
+  sentence: string;
+  /** What colours stand for. */
+  title: string;
+  /** What an underlined token is. */
+  underlined: string;
+  /** What each level stands for. */
+  legend: (string)[];
+  /** Without texts of more than 16,000 characters, and those that two runs split into different tokens. */
+  rows: (TokenTextItem)[];
+}
 
 export interface RuntimeRuns {
   name: string;
@@ -1710,6 +1729,24 @@ export interface TileItem {
   title: string;
 }
 
+export interface TokenItem {
+  text: string;
+  /** The colour as a level from 0 to 5, as `legend` has them. */
+  level: number;
+  /** Whether another token was found most likely: than the one that follows, or by the other run. */
+  other: boolean;
+  /** What was expected here, in lines. */
+  said: string;
+}
+
+/** A text in pieces: before the tokens that were to be foreseen, these, and `more` of them that are not listed. */
+export interface TokenTextItem {
+  index: number;
+  before: string;
+  tokens: (TokenItem)[];
+  more: number;
+}
+
 /** What `zoolens trace show --json` prints of it. */
 export interface TraceData {
   data: Record<string, unknown>;
@@ -1929,6 +1966,7 @@ export interface Answers {
   "/runs/{run}/calibration": RunCalibration;
   "/runs/{run}/classes": ClassList;
   "/runs/{run}/inputs": RunInputs;
+  "/runs/{run}/tokens": RunTokens;
   "/comparison": Comparison;
   "/comparison/finding": JobFinding;
   "/audits": JobList;

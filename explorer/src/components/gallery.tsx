@@ -1,10 +1,11 @@
 // The inputs of a run, or of two runs side by side: each with its image, its label and what was answered.
-import type { DrawnItem, InputItem, PredictedAnswer, PredictionItem } from "../answers";
+import type { DrawnItem, InputItem, PredictedAnswer, PredictionItem, TokenTextItem } from "../answers";
 import { useAnswer } from "../api";
 import { setQuery, useRoute } from "../router";
 import { Drawn, InputPicture, NotShown, useInputs } from "./inputs";
 import { Part, useOffset } from "./listing";
 import { ErrorState, Loading, useLate } from "./states";
+import { TokenLegend, TokenText, useTokens } from "./tokens";
 
 const LIMIT = 24;
 
@@ -135,6 +136,8 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
   });
   const late = useLate(loading);
   const pictures = useInputs("/runs/{run}/inputs", { run }, page?.rows.map((row) => row.index) ?? []);
+  const tokens = useTokens(run, other, page?.foresees ? page.rows.map((row) => row.index) : []);
+  const texts = new Map((tokens?.rows ?? []).map((text) => [text.index, text]));
   if (error) return <ErrorState error={error} again={again} />;
   if (!page) return <Loading />;
   return (
@@ -150,6 +153,7 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
         )}
       </p>
       {page.rows.length > 0 && <NotShown seen={pictures} />}
+      {tokens && <TokenLegend tokens={tokens} />}
       <Part
         part={page}
         limit={LIMIT}
@@ -159,9 +163,9 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
           </p>
         }
       >
-        <ul class={`gallery${late ? " late" : ""}${isDrawn(page.rows) ? " drawn-inputs" : ""}${other ? " pairs" : ""}`} aria-label={other ? "Answers of both runs" : "Inputs"} aria-busy={loading}>
+        <ul class={`gallery${late ? " late" : ""}${isDrawn(page.rows) || page.foresees ? " drawn-inputs" : ""}${other ? " pairs" : ""}`} aria-label={other ? "Answers of both runs" : "Inputs"} aria-busy={loading}>
           {page.rows.map((row) => (
-            <Card key={row.index} run={run} other={other} row={row} seen={pictures.items.get(row.index)} />
+            <Card key={row.index} run={run} other={other} row={row} seen={pictures.items.get(row.index)} text={texts.get(row.index)} />
           ))}
         </ul>
       </Part>
@@ -179,15 +183,19 @@ interface CardProps {
   other?: string;
   row: PredictionItem;
   seen?: InputItem;
+  /** Of a language model: the input as coloured tokens. */
+  text?: TokenTextItem;
 }
 
-function Card({ run, other, row, seen }: CardProps) {
+function Card({ run, other, row, seen, text }: CardProps) {
   const both = Boolean(other);
   const ofClasses = row.ours.answer !== null;
   const drawn = row.ours.drawn !== null || row.right !== null;
   return (
     <li class="input">
-      {drawn && seen ? (
+      {text ? (
+        <TokenText text={text} />
+      ) : drawn && seen ? (
         <Drawings run={run} other={other} row={row} seen={seen} />
       ) : (
         <InputPicture path="/runs/{run}/inputs/{index}" subject={{ run }} seen={seen} name={row.input} />

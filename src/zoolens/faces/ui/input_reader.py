@@ -29,7 +29,7 @@ from zoolens.faces.ui import input_worker
 from zoolens.faces.ui.endpoint import NotFound, RequestError
 from zoolens.faces.ui.jobs.permissions import check_data
 from zoolens.findings.comparisons.origins import DataOrigin, data_changed, data_origin
-from zoolens.inventory.datasets.previews import BARS, LETTERS_OF_PAIR, WORDS
+from zoolens.inventory.datasets.previews import BARS, LETTERS_OF_PAIR, LETTERS_OF_WHOLE, WORDS
 
 MOST_OPEN: Final = 2
 KEPT: Final = 600  # inputs that were made visible, of about 30 kB each
@@ -67,6 +67,8 @@ class ShownInput:
     tokens: tuple[str, ...] = ()
     more_tokens: int = 0
     texts: tuple[str, ...] = ()
+    # All of one text that is not too long
+    whole: str = ""
     wave: tuple[float, ...] = ()
     seconds: float = 0.0
 
@@ -309,6 +311,7 @@ def _more(about: Mapping[str, Any]) -> dict[str, Any]:
         "tokens": tuple(str(token)[:_WORDS] for token in about.get("tokens", ())[:WORDS]),
         "more_tokens": max(int(about.get("more_tokens", 0)), 0),
         "texts": tuple(str(text)[:LETTERS_OF_PAIR] for text in about.get("texts", ())[:2]),
+        "whole": str(about.get("whole", ""))[:LETTERS_OF_WHOLE],
         "wave": tuple(min(max(bar, 0.0), 1.0) for bar in bars),
         "seconds": max(seconds, 0.0),
     }

@@ -71,7 +71,9 @@ class _Inputs:
             return {"index": index, "name": "", "words": error.message}, None
         content = None if picture.png is None else np.frombuffer(picture.png, np.uint8)
         about = {"index": index, "name": sample.id, "words": picture.words, "size": list(picture.size)}
-        parts = {name: getattr(picture, name) for name in ("tokens", "more_tokens", "texts", "wave", "seconds")}
+        parts = {
+            name: getattr(picture, name) for name in ("tokens", "more_tokens", "texts", "whole", "wave", "seconds")
+        }
         return {**about, **parts}, content
 
 

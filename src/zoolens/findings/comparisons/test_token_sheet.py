@@ -12,9 +12,11 @@ import pytest
 
 from zoolens.base.errors import DatasetError
 from zoolens.base.store.store import open_store
+from zoolens.findings.comparisons.coloured_tokens import LEVELS
 from zoolens.findings.comparisons.disagreements import disagree
-from zoolens.findings.comparisons.token_sheet import LEVELS, token_sheet
-from zoolens.findings.comparisons.token_texts import TokenTexts
+from zoolens.findings.comparisons.origins import open_inputs
+from zoolens.findings.comparisons.token_sheet import token_sheet
+from zoolens.findings.comparisons.token_texts import RunTokenizer
 from zoolens.testing.language_model_runs import answered, written_book
 
 HOSTILE = "A<B>&AMP\"'\n"
@@ -38,13 +40,14 @@ def tokens_of(page):
 
 
 def test_the_tokens_of_a_text_are_the_text(found):
-    with closing(TokenTexts(found.run)) as texts:
+    with closing(open_inputs(found.run)) as dataset, closing(RunTokenizer(found.run)) as tokenizer:
         for text in found.inputs:
-            whole = texts.of(text.index, text.at.following)
+            content = dataset.read(text.index).value.item()
+            whole = tokenizer.split(content, text.at.following)
             assert len(whole.pieces) == text.positions
             assert whole.split
-            assert "".join((whole.before, *whole.pieces, whole.behind)) == texts._dataset.read(text.index).value.item()
-            words = texts.words(text.at.following.tolist())
+            assert "".join((whole.before, *whole.pieces, whole.behind)) == content
+            words = tokenizer.words(text.at.following.tolist())
             assert [words[number] for number in text.at.following.tolist()] == list(whole.pieces)
 
 

@@ -22,7 +22,7 @@ from zoolens.findings.comparisons.panel import Neighbour
 from zoolens.findings.comparisons.signatures import Signature, signature_of
 from zoolens.inventory.tasks.language_model import FOLLOWING, answered_positions, position_pairs
 from zoolens.inventory.tasks.scoring.next_tokens import PositionPairs
-from zoolens.inventory.tasks.task import Floats, ragged_column
+from zoolens.inventory.tasks.task import Answers, Floats, ragged_column, taken_answers, task_named
 
 
 @dataclass(frozen=True)
@@ -118,15 +118,7 @@ def _mean_of(pairs: Sequence[PositionPairs]) -> PositionPairs:
 
 
 def _contested(signatures: Sequence[Signature], mean: PositionPairs, where: slice, place: int) -> ContestedText:
-    answered = [answered_positions(signature.main, place) for signature in signatures]
-    at = TextPositions(
-        following=answered[0][0],
-        agreement=mean.agreement[where],
-        divergence=mean.divergence[where],
-        best=np.stack([kept.ids[:, 0] for _, kept in answered]),
-        best_logs=np.stack([kept.logs[:, 0] for _, kept in answered]),
-        true_logs=np.stack([kept.true for _, kept in answered]),
-    )
+    at = _positions([signature.main for signature in signatures], mean, where, place)
     return ContestedText(
         index=place,
         input=str(signatures[0].inputs[place]),
@@ -136,6 +128,26 @@ def _contested(signatures: Sequence[Signature], mean: PositionPairs, where: slic
         differing=int(np.count_nonzero(at.differing)),
         at=at,
     )
+
+
+def _positions(answers: Sequence[Answers], mean: PositionPairs, where: slice, place: int) -> TextPositions:
+    answered = [answered_positions(each, place) for each in answers]
+    return TextPositions(
+        following=answered[0][0],
+        agreement=mean.agreement[where],
+        divergence=mean.divergence[where],
+        best=np.stack([kept.ids[:, 0] for _, kept in answered]),
+        best_logs=np.stack([kept.logs[:, 0] for _, kept in answered]),
+        true_logs=np.stack([kept.true for _, kept in answered]),
+    )
+
+
+def compared_text(a: Answers, b: Answers, place: int) -> TextPositions | None:
+    """Two models at every position of one text; None where they split it into different tokens."""
+    sides = [taken_answers(answers, np.array([place])) for answers in (a, b)]
+    if task_named(a.task).unknown_agreement(*sides):
+        return None
+    return _positions(sides, position_pairs(*sides), slice(None), 0)
 
 
 # --- as plain values

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import AssetError, DatasetError, ManifestError, ModelError
 from zoolens.base.store.records import Run
-from zoolens.findings.comparisons.origins import open_inputs
 from zoolens.inventory.catalog.stored import stored_entry
 from zoolens.inventory.manifests.locations import resolve_file
 from zoolens.inventory.manifests.tokenizer import ROLE
@@ -34,13 +33,11 @@ class TokenText:
     split: bool = True
 
 
-class TokenTexts:
-    """Opens the data of a run again, and its tokenizer. DatasetError where the data are gone or have changed. Use
-    `close` (or `contextlib.closing`) when done."""
+class RunTokenizer:
+    """The tokenizer of a run's manifest, opened again. Use `close` (or `contextlib.closing`) when done."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._dataset = open_inputs(run)
         self.problem = ""  # why tokens are shown by their numbers
         self._tokenizer: GeneratingTokenizer | None = None
         self._words: dict[int, str] = {}
@@ -49,9 +46,8 @@ class TokenTexts:
         except (AssetError, ManifestError, ModelError) as error:
             self.problem = f"Tokens are shown by their numbers, since the tokenizer cannot be read: {error.message}"
 
-    def of(self, place: int, following: NDArray[np.integer]) -> TokenText:
-        """The text at this place of the dataset. `following`: the tokens that the run was to foresee in it."""
-        text = self._dataset.read(place).value.item()
+    def split(self, text: str, following: NDArray[np.integer]) -> TokenText:
+        """A text of the run's data. `following`: the tokens that the run was to foresee in it."""
         places = self._places(text)
         targets = None if places is None else foreseen_tokens(places)
         if places is not None and targets is not None and np.array_equal(_ids(places)[targets], following):
@@ -85,7 +81,6 @@ class TokenTexts:
         return {number: self._words[number] for number in asked}
 
     def close(self) -> None:
-        self._dataset.close()
         if self._tokenizer is not None:
             self._tokenizer.close()
 

@@ -17,6 +17,7 @@ SIDE: Final = 196  # of a picture, in pixels
 LARGE_SIDE: Final = 320  # of a picture on which boxes and their names are to be read
 LETTERS: Final = 600  # of a text
 LETTERS_OF_PAIR: Final = 4_000  # of each text of a pair, with single spaces: an answer may lie anywhere in it
+LETTERS_OF_WHOLE: Final = 16_000
 WORDS: Final = 400  # of a text that is split into words
 BARS: Final = 200  # of a waveform
 NUMBERS: Final = 8  # that are written out
@@ -43,6 +44,7 @@ class Picture:
     tokens: tuple[str, ...] = ()  # of a text that its dataset splits into words, at most WORDS of them
     more_tokens: int = 0  # how many there are beside those
     texts: tuple[str, ...] = ()  # of a pair of texts, the beginning of both
+    whole: str = ""  # of one text: all of it; empty where it has more than LETTERS_OF_WHOLE
     wave: tuple[float, ...] = ()  # of a sound: the largest sample, without its sign, of each of BARS equal stretches
     seconds: float = 0.0  # of a sound
 
@@ -71,7 +73,8 @@ def _text(value: object) -> Picture:
         return Picture(
             excerpt(str(value)), texts=tuple(" ".join(text.split())[:LETTERS_OF_PAIR] for text in value.parts)
         )
-    return Picture(excerpt(str(value)))
+    text = str(value)
+    return Picture(excerpt(text), whole=text if isinstance(value, str) and len(text) <= LETTERS_OF_WHOLE else "")
 
 
 def _sound(waveform: Waveform) -> Picture:

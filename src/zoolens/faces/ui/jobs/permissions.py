@@ -52,7 +52,8 @@ def check_data(data: str, allowed: Sequence[Path]) -> None:
     _check_text(data)
     place, _, options = data.partition("?")
     kind, colon, location = place.partition(":")
-    if kind == "demo" and not location and not options:
+    # Its parts have names of letters alone, so that none is a path.
+    if kind == "demo" and (not location or location.isalpha()) and not options:
         return
     known = colon and kind in kind_names()
     own = location if known else place

@@ -33,6 +33,7 @@ def allowed(tmp_path):
 
 GOOD = (
     EvaluateJob(models=["demo:lenet-torch", "timm:resnet50", "demo:*"], runtimes=["onnxruntime"]),
+    EvaluateJob(models=["demo:x"], data="demo:passages"),
     EvaluateJob(models=["{allowed}/net.onnx"], data="imagefolder:{allowed}?labels={allowed}/labels.txt"),
     AuditJob(zoos=["timm"], architectures=["resnet*"]),
     CompareJob(a="last", b="1a2b3c4d"),

@@ -21,6 +21,7 @@ RESOURCES: Final = (
     "run_answers",
     "run_inputs",
     "run_drawings",
+    "run_tokens",
     "comparisons",
     "audits",
     "divergences",

@@ -32,11 +32,12 @@ from zoolens.findings.comparisons.answer_pages import (
     SideAnswer,
     page_of_answers,
 )
-from zoolens.findings.comparisons.signatures import Signature
+from zoolens.findings.comparisons.signatures import Signature, task_of
 from zoolens.findings.measure.class_order import judged_right
 from zoolens.findings.measure.confusion import confusion_chart, confusion_of, pairs_table
 from zoolens.findings.measure.metrics.calibration import BINS
 from zoolens.findings.measure.reliability import bins_table, reliability_chart, reliability_of
+from zoolens.inventory.manifests.schema_texts import PREDICTING
 from zoolens.inventory.tasks.task import task_named
 
 MOST_CLASSES: Final = 2000  # that are listed
@@ -122,6 +123,8 @@ class PredictionPage(Answer):
     unknown: int
     bin: Shown
     """The range of confidence that was asked for, in words."""
+    foresees: bool
+    """Whether it is a language model, whose texts /runs/{run}/tokens has token by token."""
     rows: list[PredictionItem]
 
 
@@ -142,6 +145,7 @@ def predictions(context: Context, query: PredictionsQuery) -> PredictionPage:
         run=run.id,
         other="" if other is None else other.id,
         offset=query.offset,
+        foresees=task_of(run) == PREDICTING,
         bin="" if query.bin is None else f"{100 * query.bin / BINS:.1f} to {100 * (query.bin + 1) / BINS:.1f} %",
         rows=[_prediction(row) for row in page.rows],
     )
