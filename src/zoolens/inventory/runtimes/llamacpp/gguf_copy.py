@@ -23,7 +23,7 @@ from zoolens.inventory.runtimes.llamacpp.gguf_file import (
 from zoolens.inventory.runtimes.llamacpp.gguf_values import Array, gguf_quants, tensor_values
 
 TypeOf = Callable[[GgufTensor], str]  # the name of the type that a tensor gets
-Change = Callable[[GgufTensor, Array], Array]  # other values of a tensor, in its shape
+Change = Callable[[GgufTensor, Array], Array | None]  # other values of a tensor, in its shape; None: its own
 
 _NUMBERS: Final = {type_.name: number for number, type_ in TENSOR_TYPES.items()}
 _TYPES: Final[Mapping[str, TensorType]] = {type_.name: type_ for type_ in TENSOR_TYPES.values()}
@@ -73,12 +73,15 @@ def _wanted(tensor: GgufTensor, name: str) -> TensorType:
 
 
 def _content(source: Path, tensor: GgufTensor, type_: TensorType, change: Change | None) -> bytes:
-    if change is None and type_ == tensor.type:
+    values = tensor_values(source, tensor) if change is not None or type_ != tensor.type else None
+    changed = None if change is None or values is None else change(tensor, values)
+    if changed is None and type_ == tensor.type:
         with open_regular(source) as file:
             file.seek(tensor.offset)
             return file.read(tensor.nbytes)
-    values = tensor_values(source, tensor)
-    return encoded(values if change is None else change(tensor, values), type_)
+    kept = changed if changed is not None else values
+    assert kept is not None  # it was read, because its type changes
+    return encoded(kept, type_)
 
 
 def _header(source: Path, file: GgufFile, types: Mapping[str, TensorType], alignment: int) -> bytes:
