@@ -131,6 +131,7 @@ class Languages:
             raise ServingError(
                 Refusal.TOO_LATE, f"Model '{request.model}' did not end the text in the time that it has."
             )
+        self._check_same(language, request.model)
         asked = self._asked(request, language, step.ids, step.left)
         if not language.model.extends:
             answer = await self._plane.infer(InferRequest(**asked))
@@ -138,6 +139,14 @@ class Languages:
         answer = await self._plane.infer(NextTokenRequest(**asked, tokens=language.tokens, place=step.place))
         (after,) = answer.outputs.values()
         return log_probabilities(after[0])
+
+    def _check_same(self, language: OpenLanguage, name: str) -> None:
+        """Refuse to go on with a model that was replaced: the tokens so far are those of another one."""
+        model = self._plane.endpoint(name).reference.model
+        if model is not None and model.stamps != language.model.stamps:
+            raise ServingError(
+                Refusal.UNAVAILABLE, f"Model '{name}' was replaced while it wrote this text.", hint="Try again."
+            )
 
     def _asked(self, request: GenerationRequest, language: OpenLanguage, ids: list[int], left: float) -> dict[str, Any]:
         """What every inference for a text is asked with."""

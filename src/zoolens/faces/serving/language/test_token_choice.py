@@ -28,6 +28,7 @@ def check(found, expected):
 
 def test_tokens_are_drawn_by_their_probabilities():
     check(counts(Sampling(seed=1)), CHANCES)
+    check(counts(Sampling(temperature=5e-324, seed=1), 50), np.eye(len(CHANCES))[1])
     squared = CHANCES**2 / (CHANCES**2).sum()
     check(counts(Sampling(temperature=0.5, seed=2)), squared)
 

@@ -32,7 +32,10 @@ class TokenChoice:
         """The number of a token. Of several most likely ones, the first."""
         if self._how.temperature == 0:
             return int(logarithms.argmax())
-        chances = np.exp(log_probabilities(logarithms / self._how.temperature))
+        # The largest becomes 0 first: divided by a very small number the others are then infinite, and it is not.
+        with np.errstate(over="ignore"):
+            scaled = (logarithms - logarithms.max()) / self._how.temperature
+        chances = np.exp(log_probabilities(scaled))
         if self._how.top_p >= 1:
             return self._drawn(np.arange(len(chances)), chances)
         order = np.argsort(-chances, kind="stable")
