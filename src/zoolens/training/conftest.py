@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from zoolens.base.engine.fork_server import end_servers
+
 SHAPE = "3x8x8"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_servers_are_left() -> Iterator[None]:
+    """A process that has imported TensorFlow takes a gigabyte."""
+    yield
+    end_servers()
 
 
 def torch_net(**settings: Any) -> Any:

@@ -185,6 +185,13 @@ _retired: list[_Server] = []  # they take no more orders, and end with the last 
 _unfit: set[object] = set()
 
 
+def end_servers() -> None:
+    """Let all servers of this process end, each once the last of its workers has, and give their memory back."""
+    with _lock:
+        for key in [known for known in _servers if known[0] == os.getpid()]:
+            _end_later(_servers.pop(key))
+
+
 def _server(state: object, preloaded: Preloaded, worker: str, variables: Mapping[str, str]) -> _Server:
     """The server of this state, which must be asked for under the lock."""
     key = os.getpid(), state

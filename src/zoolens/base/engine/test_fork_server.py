@@ -33,8 +33,7 @@ def library(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(fork_server, "_unfit", set())
     yield file
-    for server in list(fork_server._servers.values()):
-        fork_server._retire(server)
+    fork_server.end_servers()
 
 
 def worker(modules=("slow_library",), files=(), **options):
@@ -169,6 +168,17 @@ def test_a_server_that_imports_for_too_long_is_not_waited_for(library, monkeypat
     assert not called("place")[1].forked
     assert not called("place")[1].forked
     assert time.monotonic() - started < 300
+
+
+def test_servers_end_when_they_are_told_to_and_their_workers_live_on(library):
+    process = worker()
+    look = task(f"{__name__}:look", {})
+    server = process.ask(look, "testing it")["loaded_by"]
+    fork_server.end_servers()
+    assert process.ask(look, "testing it")["values"] == [1, 1]
+    assert called("look")[0]["loaded_by"] != server
+    process.stop()
+    assert ended(server)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
