@@ -17,6 +17,7 @@ from zoolens.findings.endpoints.verify_endpoint import verify_endpoint
 from zoolens.testing import language_models
 from zoolens.testing.endpoint_server import Reply, answering
 from zoolens.testing.llama_server import llama_server
+from zoolens.testing.temperature_proxy import cooled
 
 pytest.importorskip("xllamacpp")
 pytest.importorskip("tokenizers")
@@ -95,6 +96,29 @@ def test_a_shorter_context_is_found(own, data):
         found = verified(address, own, data=data, context=500)
     assert found.verdict.outcome is Outcome.DIFFERENT
     assert "refuses long prompts" in sentence(found)
+
+
+CHAT = "{% for m in messages %}<s>{{ m.content | upper }}{% endfor %}</s>"
+SWAPPED = "{% for m in messages %}</s>{{ m.content | upper }}{% endfor %}"
+
+
+@pytest.mark.parametrize(("settings", "outcome"), [({}, "same"), ({"chat_template": SWAPPED}, "different")])
+def test_a_chat_is_rendered_by_the_models_own_template(tmp_path, data, settings, outcome):
+    own = language_models.gguf(tmp_path, name="own.gguf", tokenizer__chat_template=CHAT).path()
+    with llama_server(own, n_ctx=600, **settings) as address:
+        found = verified(address, str(own), data=data, chat=True, context=60)
+    assert found.verdict.outcome.value == outcome
+    assert found.by.value == "logprobs"
+
+
+@pytest.mark.parametrize(("temperature", "outcome"), [(1.0, "not known"), (0.3, "different")])
+def test_tokens_of_a_real_server_are_drawn_at_the_temperature_that_is_asked_for(
+    served, own, data, temperature, outcome
+):
+    """llama.cpp tells log-probabilities before its temperature, which only the tokens show."""
+    with cooled(served, temperature) as address:
+        found = verified(address, own, data=data, by="tokens", context=20, most=100)
+    assert found.verdict.outcome.value == outcome
 
 
 def simulated(own_temperature=1.0, *, stall_after=None, lie=None):
