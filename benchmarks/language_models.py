@@ -11,7 +11,7 @@ is compared.
 - Questions with four choices, which are the ends of four lines of the text: nats of each choice, as lm-eval's
   `loglikelihood`.
 
-Time is that of whole commands, each in a new process, in turns: `zoolens eval` into a new store, and a script that
+Time is that of whole processes, in turns: `zoolens.evaluate` into a new store, without timings, and a script that
 calls lm-eval's own model class on the same texts and does nothing else (`peers/lm_eval_peer.py`). The least of the
 rounds counts. The exit status is 1 where values differ by more than 1e-4 nats a token, or where zoolens takes longer.
 """
@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,20 @@ import numpy as np
 from zoolens.base.store.store import open_store
 from zoolens.findings.measure.answers import run_predictions
 from zoolens.inventory.datasets.passages import cut_passages
+from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
 
 PEER = Path(__file__).parent / "peers" / "lm_eval_peer.py"
 SIZE = 1000  # bytes of a passage
 MOST = 1e-4  # nats a token
 WORDS = 6  # of a choice
 Nats = list[list[float]]
+# `zoolens eval` always times a model, too.
+EVALUATION = """
+import sys, zoolens
+model, data, store = sys.argv[1:]
+(outcome,) = zoolens.evaluate(model, data, runtimes="torch", batches=(), cold=False, store=store)
+sys.exit("; ".join(outcome.errors) or None)
+"""
 
 
 # --- the material
@@ -118,20 +127,8 @@ def questions(text: str, count: int) -> list[dict[str, Any]]:
 
 
 def of_zoolens(folder: Path, data: str, store: Path) -> float:
-    """Seconds of a whole evaluation."""
-    program = [
-        sys.executable,
-        "-m",
-        "zoolens",
-        "eval",
-        str(folder / "model.yaml"),
-        "--data",
-        data,
-        "--runtime",
-        "torch",
-    ]
-    asked = [*program, "--batch", "", "--no-cold", "--store", str(store)]
-    return timed(asked)
+    """Seconds of a whole evaluation, without timings."""
+    return timed([sys.executable, "-c", EVALUATION, str(folder / "model.yaml"), data, str(store)])
 
 
 def kept_nats(store: Path, column: str) -> Nats:
@@ -204,6 +201,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
     text = chosen.text.read_text("utf-8")
+    with suppress(ImportError):
+        # transformers imports it where it is installed.
+        import_torchvision(with_compiler=False)
     with tempfile.TemporaryDirectory() as name:
         sys.exit(compared(model_in(Path(name), chosen.model), text, chosen))
 
