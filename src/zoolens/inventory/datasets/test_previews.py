@@ -76,8 +76,10 @@ def test_what_is_no_image_is_described():
 
 
 def test_a_text_is_shown_as_it_is_and_a_long_one_in_part():
-    assert picture_of(np.array("<b>good</b>", object)) == Picture("<b>good</b>")
-    assert picture_of(np.array("x" * 5000, object)).words == "x" * 600 + "…"
+    assert picture_of(np.array("<b>good</b>", object)) == Picture("<b>good</b>", whole="<b>good</b>")
+    long = picture_of(np.array("x" * 5000, object))
+    assert (long.words, len(long.whole)) == ("x" * 600 + "…", 5000)
+    assert picture_of(np.array("x" * 16_001, object)).whole == ""
 
 
 def test_words_pairs_and_sounds_are_shown_as_what_they_are():
