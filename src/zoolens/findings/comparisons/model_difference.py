@@ -31,7 +31,7 @@ from zoolens.inventory.zoos.zoo import Entry
 PARTS: Final = ("inputs", "outputs", "code")  # of a manifest: what changes answers
 SHOWN: Final = 3
 _LONGEST: Final = 200  # characters of what is said of one line
-_MOST_BYTES: Final = 2 << 30  # of two files whose values are compared unasked: a minute
+_MOST_BYTES: Final = 1 << 30  # of two files whose values are compared unasked: half a minute
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,6 @@ class LlamaNetwork:
         tokens = self.builder.add("input", (), (1, length), name="tokens", source="tokens")
         table = self._parameter("table", "token_embd.weight", (vocabulary, width))
         states = self.builder.add("embedding", (tokens,), (1, length, width), source="token_embd", parameters=(table,))
-        self._turns = self._rotations()
         for layer in range(self._settings.layers):
             states = self._layer(f"blk.{layer}.", states)
         states = self._norm("output_norm", states)
@@ -82,6 +81,7 @@ class LlamaNetwork:
 
     def _attention(self, block: str, states: str) -> str:
         own = self._settings
+        self._turns = self._rotations(block)
         queries = self._heads(f"{block}attn_q", states, own.heads, turned=True)
         keys = self._heads(f"{block}attn_k", states, own.key_heads, turned=True)
         values = self._heads(f"{block}attn_v", states, own.key_heads, turned=False)
@@ -134,16 +134,16 @@ class LlamaNetwork:
         crossed = add("mul", (other, sines), shape, source=source)
         return add("add", (straight, crossed), shape, source=source)
 
-    def _rotations(self) -> tuple[str, str]:
-        """The constants by which positions turn: cosines and sines."""
+    def _rotations(self, block: str) -> tuple[str, str]:
+        """The constants by which positions turn, cosines and sines. Each layer has its own, as in graphs of torch."""
         values = self._angles() if self.builder.keep_weights else None
         shape = (1, 1, self._length, self._settings.head_width)
         self._unused.discard(_FREQUENCIES)
         made = []
         for name, function in (("rope_cos", np.cos), ("rope_sin", np.sin)):
             turns = None if values is None else function(values).astype(np.float32).reshape(shape)
-            tensor = self.builder.parameter("value", shape, name, turns)
-            made.append(self.builder.leaf("constant", tensor, source=name))
+            tensor = self.builder.parameter("value", shape, f"{block}{name}", turns)
+            made.append(self.builder.leaf("constant", tensor, source=f"{block}{name}"))
         return made[0], made[1]
 
     def _angles(self) -> Array:

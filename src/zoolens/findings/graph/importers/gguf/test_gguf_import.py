@@ -171,3 +171,20 @@ def test_it_is_read_in_a_sandbox(write):
     (done,) = export_locally([ExportJob("x", "zoolens.findings.graph.importers.gguf:GGUF", request)])
     assert done.error is None
     assert done.graph.parameters == GGUF.load(request).parameters
+
+
+def test_a_model_of_transformers_is_the_same_network(write):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from zoolens.findings.graph.diff.report import diff
+    from zoolens.findings.graph.importers.torch import TRANSFORMERS
+
+    own = language_models
+    sizes = {
+        "vocab_size": own.VOCABULARY, "hidden_size": own.WIDTH, "intermediate_size": own.INNER,
+        "num_hidden_layers": own.LAYERS, "num_attention_heads": own.HEADS, "num_key_value_heads": own.KEY_HEADS,
+        "rms_norm_eps": 1e-5, "tie_word_embeddings": True, "max_position_embeddings": own.CONTEXT,
+    }  # fmt: skip
+    theirs = canonical(TRANSFORMERS.load(Request("LlamaForCausalLM", arguments=sizes)))
+    ours = canonical(GGUF.load(replace(write(), weights=False, extents={})))
+    assert diff(ours, theirs).same
