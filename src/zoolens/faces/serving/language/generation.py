@@ -40,11 +40,16 @@ class Languages:
         self._locks: dict[str, asyncio.Lock] = {}
         self._all_turns: dict[str, Turns] = {}
         self._accepting = True
+        self._known: set[str] = set()
+        self.names()
         self._texts = 0  # that are being written or wait for their turn
         self._idle = asyncio.Event()
 
     def names(self) -> list[str]:
-        return sorted({endpoint.name for endpoint in self._plane.endpoints if _writes(endpoint)})
+        """The language models, with those that were closed to save memory: the next text opens them again."""
+        endpoints = self._plane.endpoints
+        self._known |= {endpoint.name for endpoint in endpoints if _writes(endpoint)}
+        return sorted(self._known & {endpoint.name for endpoint in endpoints})
 
     async def generate(self, request: GenerationRequest) -> AsyncIterator[TextPart]:
         if not self._accepting:

@@ -62,6 +62,10 @@ def test_a_model_that_is_opened_again_from_the_same_file_goes_on(tmp_path):
                 first = (await anext(parts)).text
                 await plane.load("tiny", {})
                 assert first + "".join([part.text async for part in parts]) == whole
+            slot = plane.endpoint("tiny").reference
+            await plane.pool.unload(slot)
+            assert (slot.model, languages.names()) == (None, ["tiny"])
+            assert await text(languages) == whole
             await languages.drain(1)
             with pytest.raises(ServingError, match="begins no more texts"):
                 await text(languages)
