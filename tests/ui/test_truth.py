@@ -142,7 +142,7 @@ def sessions_of_services(names):
             page,
             "",
             [
-                f"{100 * kept['within'] / kept['requests']:.2f}% of {kept['requests']:,} requests were answered within "
+                f"{100 * kept['within'] / kept['requests']:.2f} % of {kept['requests']:,} requests were answered within "
                 f"{figure(kept['bound'], 's')}"
             ],
         )
