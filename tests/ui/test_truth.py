@@ -142,8 +142,8 @@ def sessions_of_services(names):
             page,
             "",
             [
-                f"{100 * kept['within'] / kept['requests']:.2f} % of {kept['requests']:,} requests were answered within "
-                f"{figure(kept['bound'], 's')}"
+                f"{100 * kept['within'] / kept['requests']:.2f} % of {kept['requests']:,} requests were answered "
+                f"within {figure(kept['bound'], 's')}"
             ],
         )
         for switch in switches:
