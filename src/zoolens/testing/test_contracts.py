@@ -39,6 +39,7 @@ from zoolens.inventory.datasets.mask_folder import open_mask_folder
 from zoolens.inventory.datasets.npz import open_npz
 from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.inventory.datasets.passages import open_passages
+from zoolens.inventory.datasets.prompts import open_prompts
 from zoolens.inventory.datasets.rawfiles import open_raw
 from zoolens.inventory.datasets.saved import open_saved
 from zoolens.inventory.datasets.sound.soundfolder import open_sounds
@@ -208,6 +209,12 @@ def passages(folder: Path) -> Dataset:
     return open_passages(str(folder / "book.txt"), size="20")
 
 
+def prompts(folder: Path) -> Dataset:
+    lines = "".join(json.dumps({"prompt": f"{number} and"}) + "\n" for number in range(8))
+    (folder / "prompts.jsonl").write_text(lines, encoding="utf-8")
+    return open_prompts(str(folder / "prompts.jsonl"))
+
+
 def choices(folder: Path, answer: int = 1) -> Dataset:
     rows = [
         {"context": f"{number} and", "choices": ["one", "two", "three"], "answer": answer if number == 3 else 0}
@@ -306,6 +313,7 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "tagged": tagged,
     "squad": squad,
     "passages": passages,
+    "prompts": prompts,
     "choices": choices,
     "beir": beir,
     "yolo": yolo,
