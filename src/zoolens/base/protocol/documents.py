@@ -120,7 +120,7 @@ def from_protobuf(protobuf: Any) -> dict[str, Any]:
 
 def error_body(error: ServingError) -> bytes:
     """The body of an answer that is an error, as all clients of the protocol read it."""
-    return json_text.dump({"error": str(error)})
+    return json_text.dump({"error": json_text.clean(str(error))})
 
 
 def error_from(status: int, content: Buffer, limits: Limits = DEFAULT) -> ServingError:

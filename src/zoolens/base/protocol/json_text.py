@@ -39,6 +39,11 @@ def dump(value: Any) -> bytes:
     return _ENCODER.encode(value).encode()
 
 
+def clean(text: str) -> str:
+    """A text with halves of surrogate pairs written as escapes: a stranger's JSON may hold them, and UTF-8 may not."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def text(value: Any, what: str, limits: Limits = DEFAULT) -> str:
     """`value` if it is a text that may be repeated in an answer; `what` names it in the error."""
     if not isinstance(value, str):

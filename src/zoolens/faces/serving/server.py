@@ -39,7 +39,7 @@ class Server:
     ) -> None:
         """`language` answers the API of OpenAI, where there is one."""
         self._plane, self._options, self._metrics, self._language = plane, options, metrics, language
-        self._bodies = BodyReader(options)  # one budget for both transports
+        self.bodies = BodyReader(options)  # one budget for both transports
         self._rest: WebServer | None = None
         self._grpc: Any = None
         self.urls: dict[str, str] = {}
@@ -78,7 +78,7 @@ class Server:
         from zoolens.faces.serving.transports.http_protocol import Connection
 
         options = self._options
-        application = Application(self._plane, options, self._bodies, self._metrics, self._language)
+        application = Application(self._plane, options, self.bodies, self._metrics, self._language)
         rest = WebServer(
             application,
             None if options.tls is None else _tls_context(options),
@@ -97,7 +97,7 @@ class Server:
         options = self._options
         tls = None if options.tls is None else _tls_context(options)
         listening = listen(options.host, options.grpc_port or 0)
-        self._grpc = await start(self._plane, options, self._bodies, listening, tls)
+        self._grpc = await start(self._plane, options, self.bodies, listening, tls)
         self.urls["grpc"] = f"{'grpcs' if options.tls else 'grpc'}://{address(options.host, self._grpc.port)}"
 
     async def _stop_rest(self) -> None:

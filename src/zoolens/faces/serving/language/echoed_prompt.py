@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from typing import Final
 
 import numpy as np
@@ -31,7 +32,7 @@ def echoed(ids: list[int], scores: Tensor | None, top: int, tokenizer: Generatin
         (text,) = tokenizer.texts([ids])
         return TextPart(text, (), "", len(ids), 0)
     tokens: list[WrittenToken] = []
-    whole = b""
+    text, decoder = "", codecs.getincrementaldecoder("utf-8")(errors="replace")
     for place, number in enumerate(ids):
         likely, logarithms = _foreseen(scores, place, top, number)
         pieces = tokenizer.pieces([number, *likely])
@@ -39,9 +40,9 @@ def echoed(ids: list[int], scores: Tensor | None, top: int, tokenizer: Generatin
             LikelyToken(each, piece, logarithm)
             for each, piece, logarithm in zip([number, *likely], pieces, logarithms, strict=True)
         ]
-        tokens.append(WrittenToken(told[0], len(whole.decode(errors="ignore")), tuple(told[1:])))
-        whole += pieces[0]
-    return TextPart(whole.decode(errors="replace"), tuple(tokens), "", len(ids), 0)
+        tokens.append(WrittenToken(told[0], len(text), tuple(told[1:])))
+        text += decoder.decode(pieces[0])
+    return TextPart(text + decoder.decode(b"", final=True), tuple(tokens), "", len(ids), 0)
 
 
 def _foreseen(scores: Tensor, place: int, top: int, number: int) -> tuple[list[int], list[float | None]]:

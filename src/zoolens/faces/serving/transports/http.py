@@ -114,11 +114,12 @@ class Application:
 
     async def _write(self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         """Answer the API of OpenAI."""
-        asked = await self._openai.read(scope, headers, receive)
-        if isinstance(asked, HttpAnswer):
-            await _send(send, asked)
-        elif (whole := await _unless_client_leaves(self._openai.answer(asked, send), receive)) is not None:
-            await _send(send, whole)
+        with self.bodies.holding() as held:
+            asked = await self._openai.read(scope, headers, receive, held)
+            if isinstance(asked, HttpAnswer):
+                await _send(send, asked)
+            elif (whole := await _unless_client_leaves(self._openai.answer(asked, send), receive)) is not None:
+                await _send(send, whole)
 
 
 async def _discard(receive: Receive) -> None:

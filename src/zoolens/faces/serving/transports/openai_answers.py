@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from zoolens.base.protocol import json_text
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.faces.serving.contracts.language import LikelyToken, TextPart, WrittenToken
 from zoolens.faces.serving.transports.openai_requests import OpenAiRequest, WrongParameter
@@ -21,13 +22,15 @@ _KINDS: Final = {
     Refusal.OVERLOADED: "rate_limit_error",
 }
 
+_LEAST: Final = -9999.0  # what OpenAI and vLLM write for minus infinity, which is no JSON
+
 Document = dict[str, Any]
 
 
 def error_document(error: ServingError) -> Document:
-    parameter = error.parameter if isinstance(error, WrongParameter) else None
+    parameter = json_text.clean(error.parameter) if isinstance(error, WrongParameter) else None
     kind = _KINDS.get(error.refusal, "server_error")
-    return {"error": {"message": str(error), "type": kind, "param": parameter, "code": None}}
+    return {"error": {"message": json_text.clean(str(error)), "type": kind, "param": parameter, "code": None}}
 
 
 class Answer:
@@ -93,7 +96,7 @@ class Answer:
             return {"content": each, "refusal": None}
         return {
             "tokens": [self._name(one.chosen) for one in tokens],
-            "token_logprobs": [one.chosen.logarithm for one in tokens],
+            "token_logprobs": [_logarithm(one.chosen) for one in tokens],
             "top_logprobs": [self._likely(one) for one in tokens],
             "text_offset": [one.start for one in tokens],
         }
@@ -102,7 +105,7 @@ class Answer:
         """The likeliest tokens by their names; of two with one name, such as halves of characters, the likelier one."""
         if token.chosen.logarithm is None:
             return None
-        return {self._name(likely): likely.logarithm for likely in reversed(token.likely)}
+        return {self._name(likely): _logarithm(likely) for likely in reversed(token.likely)}
 
     def _name(self, token: LikelyToken) -> str:
         return f"token_id:{token.number}" if self._request.numbered else _text(token)
@@ -112,8 +115,12 @@ def _text(token: LikelyToken) -> str:
     return token.piece.decode(errors="replace")
 
 
+def _logarithm(token: LikelyToken) -> float | None:
+    return None if token.logarithm is None else max(token.logarithm, _LEAST)
+
+
 def _token(token: LikelyToken) -> Document:
-    return {"id": token.number, "token": _text(token), "logprob": token.logarithm, "bytes": list(token.piece)}
+    return {"id": token.number, "token": _text(token), "logprob": _logarithm(token), "bytes": list(token.piece)}
 
 
 def _usage(last: Sequence[TextPart]) -> Document:

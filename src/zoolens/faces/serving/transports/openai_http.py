@@ -15,7 +15,7 @@ from zoolens.base.protocol import json_text
 from zoolens.base.protocol.datatypes import Buffer
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.faces.serving.contracts.language import GenerationRequest, LanguageService, TextPart
-from zoolens.faces.serving.transports.bodies import BodyReader, Receive
+from zoolens.faces.serving.transports.bodies import BodyReader, HeldBytes, Receive
 from zoolens.faces.serving.transports.http_inference import DECODE_IN_THREAD, HttpAnswer, error_answer, http_answer
 from zoolens.faces.serving.transports.openai_answers import Answer, Document, error_document
 from zoolens.faces.serving.transports.openai_requests import OpenAiRequest, read_chat, read_completion
@@ -45,9 +45,9 @@ class OpenAiRoutes:
         self._language, self._bodies = language, bodies
 
     async def read(
-        self, scope: MutableMapping[str, Any], headers: Mapping[str, str], receive: Receive
+        self, scope: MutableMapping[str, Any], headers: Mapping[str, str], receive: Receive, held: HeldBytes
     ) -> OpenAiRequest | HttpAnswer:
-        """What is asked, or the answer where nothing has to be written for it."""
+        """What is asked, or the answer where nothing has to be written for it. `held`: until it is answered."""
         path, method = scope["path"], scope["method"]
         reader = _READERS.get(path)
         wanted = "GET" if reader is None else "POST"
@@ -62,11 +62,10 @@ class OpenAiRoutes:
             raise ServingError(Refusal.UNSUPPORTED, "Texts are written on one machine only, not on a cluster.")
         if reader is None:
             return _json(self._models(path.removeprefix(_MODELS).lstrip("/")))
-        with self._bodies.holding() as held:
-            content = await self._bodies.read(held, headers, receive, most=_MOST_BYTES)
-            if len(content) <= DECODE_IN_THREAD:
-                return _of_caller(_read(reader, content), headers)
-            return _of_caller(await held.in_thread(_read, reader, content), headers)
+        content = await self._bodies.read(held, headers, receive, most=_MOST_BYTES)
+        if len(content) <= DECODE_IN_THREAD:
+            return _of_caller(_read(reader, content), headers)
+        return _of_caller(await held.in_thread(_read, reader, content), headers)
 
     async def answer(self, request: OpenAiRequest, send: Send) -> HttpAnswer | None:
         """The answer; None where it was streamed."""

@@ -314,6 +314,32 @@ def test_a_client_that_leaves_ends_the_text(server):
     assert answer(server, "/v1/completions", prompt="AB", max_tokens=1)["usage"]["completion_tokens"] == 1
 
 
+def test_a_body_is_held_until_its_text_is_written(server):
+    connection = connect(server)
+    body = json.dumps({"model": "tiny", "prompt": [PROMPT] * 100, "max_tokens": 590, "stream": True})
+    connection.request("POST", "/v1/completions", body)
+    response = connection.getresponse()
+    assert response.readline().startswith(b"data: ")
+    assert server.bodies.held == len(body)
+    response.close()
+    connection.close()
+    deadline = time.monotonic() + 30
+    while server.bodies.held and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert server.bodies.held == 0
+
+
+def test_half_a_surrogate_pair_is_refused_and_not_repeated(server):
+    path, half = "/v1/completions", "a\ud800"
+    assert refused(server, path, {"model": half, "prompt": "AB"})[0] == 404
+    status, error = refused(server, path, {"model": "tiny", "prompt": "AB", half: 1})
+    assert (status, error["param"]) == (400, "a\\ud800")
+    assert refused(server, path, {"model": "tiny", "prompt": "AB", "temperature": half})[0] == 400
+    assert refused(server, path, {"model": "tiny", "prompt": half})[0] == 400
+    talk = [{"role": "user", "content": half}]
+    assert refused(server, "/v1/chat/completions", {"model": "tiny", "messages": talk})[0] == 400
+
+
 def test_a_process_that_dies_loses_one_text_and_its_successor_writes_the_same(server):
     asked = {"prompt": PROMPT, "temperature": 0, "max_tokens": 12}
     before = answer(server, "/v1/completions", **asked)["choices"]
