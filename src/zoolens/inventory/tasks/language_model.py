@@ -360,9 +360,20 @@ def _bits(answers: Answers, place: int) -> float:
 
 
 def _constant(following: NDArray[Any], size: int) -> tuple[float | None, float | None]:
-    """Bits a byte and accuracy of the best distribution that is the same everywhere: how often each token follows in
-    these texts."""
-    if not len(following) or not size:
+    """Bits a byte and accuracy of answers that are the same everywhere: how often each token follows elsewhere in these
+    texts.
+
+    A token does not count for itself. Of 600 tokens of a text most are there once, and who had learned how often each
+    of them is in this very text would need fewer bits than a good model.
+    """
+    total = len(following)
+    if total < 2 or not size:
         return None, None
-    shares = np.unique(following, return_counts=True)[1] / len(following)
-    return float(-(shares * np.log2(shares)).sum() * len(following) / size), float(shares.max())
+    counts = np.unique(following, return_counts=True)[1]
+    elsewhere = counts - 1
+    # Witten and Bell (1991): a new token is as likely as new ones were, and is any of the others in the vocabulary.
+    distinct = len(counts) - (elsewhere == 0)
+    others = np.maximum(int(following.max()) + 1 - distinct, 1)
+    chances = np.where(elsewhere > 0, elsewhere, distinct / others) / (total - 1 + distinct)
+    bits = float(-(counts * np.log2(chances)).sum())
+    return bits / size, float(counts.max() / total)

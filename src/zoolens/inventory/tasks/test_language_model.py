@@ -14,7 +14,7 @@ from zoolens.inventory.manifests.schema import Input, Output
 from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
 from zoolens.inventory.runtimes.runtime import TensorSpec
-from zoolens.inventory.tasks.language_model import ROLE, Foreseen, LanguageModel
+from zoolens.inventory.tasks.language_model import ROLE, Foreseen, LanguageModel, _constant
 from zoolens.inventory.tasks.output_setup import OutputSetup
 from zoolens.inventory.tasks.scoring.next_tokens import compare_tokens, kept_tokens
 from zoolens.inventory.tasks.task import Answers
@@ -207,3 +207,21 @@ def test_a_pair_is_told_with_what_is_not_known():
     assert (found.kept, found.divergence > 0) == (5, True)
     same = task.figures(a, a).next_tokens
     assert (same.divergence, same.same_best, same.agreement.high) == (0, 1, 1)
+
+
+@pytest.mark.parametrize("count", [600, 5000, 50_000])
+def test_blind_answers_do_not_know_the_shares_of_a_short_text(count):
+    """Tokens as frequent as words are, of which a text has its own shares: with 600 of them 3 bits too few."""
+    chances = 1 / np.arange(1, 50_001)
+    chances /= chances.sum()
+    truth = -(chances * np.log2(chances)).sum()
+    drawn = np.random.default_rng(5).choice(50_000, count, p=chances)
+    bits, _ = _constant(drawn, count)
+    assert truth < bits < truth + 2
+
+
+def test_blind_answers_with_few_tokens():
+    assert _constant(np.array([3]), 5) == (None, None)
+    assert _constant(np.tile(np.arange(4), 500), 1000)[0] == pytest.approx(4.0, abs=0.02)
+    assert _constant(np.zeros(50, np.int64), 100)[0] < 0.1
+    assert _constant(np.array([0, 1]), 1)[0] > 0
