@@ -373,7 +373,8 @@ def _constant(following: NDArray[Any], size: int) -> tuple[float | None, float |
     elsewhere = counts - 1
     # Witten and Bell (1991): a new token is as likely as new ones were, and is any of the others in the vocabulary.
     distinct = len(counts) - (elsewhere == 0)
-    others = np.maximum(int(following.max()) + 1 - distinct, 1)
+    tokens = int(following.max()) + 1  # those that were seen; a vocabulary may have more
+    others = np.maximum(tokens - distinct, 1)
     chances = np.where(elsewhere > 0, elsewhere, distinct / others) / (total - 1 + distinct)
-    bits = float(-(counts * np.log2(chances)).sum())
+    bits = min(float(-(counts * np.log2(chances)).sum()), total * float(np.log2(tokens)))
     return bits / size, float(counts.max() / total)
