@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass, replace
 from typing import Final
@@ -39,7 +40,7 @@ class Address:
     @property
     def is_local(self) -> bool:
         """Whether the server is surely on this machine."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return is_loopback(self.host)
 
     def at(self, model: str, version: str = "") -> Address:
         """Returns the address of another model on this server."""
@@ -56,6 +57,16 @@ class Address:
     def __str__(self) -> str:
         server = f"{self.scheme}://{self.authority}"
         return server + (self.model_path() if self.model else self.prefix)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is surely this machine: 127.evil.example is not."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def parse_address(text: str) -> Address:

@@ -51,3 +51,4 @@ def test_paths_below_an_address_are_quoted():
 def test_which_addresses_are_surely_here():
     assert parse_address("http://127.0.0.1").is_local
     assert not parse_address("http://192.168.0.1").is_local
+    assert not parse_address("http://127.example.org").is_local

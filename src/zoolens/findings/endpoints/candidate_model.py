@@ -67,7 +67,10 @@ class CandidateModel:
         """The probability of each token after these ones."""
         assert self._session is not None
         logs = self._session.extend(np.array([ids], np.int32), 0)[0]
-        return np.asarray(np.exp(logs.astype(np.float64)))
+        probabilities = np.asarray(np.exp(logs.astype(np.float64)))
+        if not np.isfinite(probabilities).all():
+            raise ModelError(f"{self.name} gives probabilities here that are no numbers.")
+        return probabilities
 
     def conversation(self, messages: Sequence[dict[str, str]]) -> list[int]:
         """The tokens of a conversation up to where the model's answer begins, by the model's own template."""

@@ -86,15 +86,6 @@ def permitted(host: str, port: int) -> list[tuple[Any, Any, int, Any]]:
     return good
 
 
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _may_use(host: str, address: Address, port: int) -> bool:
     return all(_is_public(meaning) for meaning in _meanings(address)) or any(
         place.covers(host, address, port) for place in _listed()

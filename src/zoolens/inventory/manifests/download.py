@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 from zoolens.base.errors import AssetError
 from zoolens.base.paths import replaced_file
-from zoolens.inventory.manifests.addresses import is_loopback, opener_for
+from zoolens.base.protocol.address import is_loopback
+from zoolens.inventory.manifests.addresses import opener_for
 
 Downloaded = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 

@@ -6,8 +6,9 @@ import urllib.request
 import pytest
 
 from zoolens.base.errors import AssetError
+from zoolens.base.protocol.address import is_loopback
 from zoolens.inventory.manifests import addresses
-from zoolens.inventory.manifests.addresses import is_loopback, judged_connection, opener_for, permitted
+from zoolens.inventory.manifests.addresses import judged_connection, opener_for, permitted
 from zoolens.inventory.manifests.locations import resolve_file
 from zoolens.inventory.manifests.schema import AssetFile
 

@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.protocol.address import is_loopback
 
 _PORTS: Final = {"http": 80, "https": 443}
 _PATH: Final = re.compile(r"(?P<base>(?:/[^/?#]+)*?)(?:/models/(?P<model>.+?))?/*")
@@ -31,7 +32,7 @@ class EndpointAddress:
     @property
     def is_local(self) -> bool:
         """Whether the server is surely on this machine."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return is_loopback(self.host)
 
     def at(self, model: str) -> EndpointAddress:
         return replace(self, model=model)
@@ -47,6 +48,7 @@ def parse_endpoint(text: str) -> EndpointAddress:
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
+        (host or "").encode("idna")  # names that the resolver would not take, such as labels of 64 letters
     except ValueError as error:
         raise _wrong(text, str(error).rstrip(".")) from error
     if parts.scheme not in _PORTS:

@@ -134,11 +134,15 @@ def _named(text: Any, number: int | None, who: str) -> ToldToken:
 
 
 def _log(value: Any, who: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    try:
+        log = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # an integer of hundreds of digits
+        log = math.nan
+    if math.isnan(log):
         raise ZoolensError(f"{who} gives {str(value)[:40]!r} as a log-probability.")
-    if value > _ABOVE:
-        raise ZoolensError(f"{who} gives the log-probability {float(value):g}, which is above 0.")
-    return min(max(float(value), _IMPOSSIBLE), 0.0)
+    if log > _ABOVE:
+        raise ZoolensError(f"{who} gives the log-probability {log:g}, which is above 0.")
+    return min(max(log, _IMPOSSIBLE), 0.0)
 
 
 def _checked(told: NextToken, who: str) -> NextToken:

@@ -18,6 +18,8 @@ _BASE: Final = 1 << 16
 _EXTRAS: Final[Mapping[str, Any]] = {"top_k": 0, "min_p": 0.0, "return_tokens_as_token_ids": True}
 _FRESH: Final[Mapping[str, Any]] = {"cache_prompt": False}
 _LONGEST_NAME: Final = 500
+_LONGEST_VALUE: Final = 200  # characters of what is stated of a model
+_LARGEST_VALUE: Final = 1 << 63
 
 Prompt = str | Sequence[int]
 
@@ -50,7 +52,7 @@ class EndpointClient:
         found = next((entry for entry in self._models if entry.get("id") == self.address.model), {})
         meta = found.get("meta")
         told = {"owned_by": found.get("owned_by"), **(meta if isinstance(meta, dict) else {})}
-        return {str(key)[:40]: value for key, value in told.items() if isinstance(value, str | int | float)}
+        return {str(key)[:40]: short for key, value in told.items() if (short := _short(value)) is not None}
 
     def complete(
         self,
@@ -117,6 +119,15 @@ class EndpointClient:
     def _models(self) -> list[Mapping[str, Any]]:
         listed = self._connection.get("/models").get("data")
         return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+
+
+def _short(value: Any) -> str | float | None:
+    """What a server says of its model, no longer than can be shown; None where it is neither a text nor a number."""
+    if isinstance(value, str):
+        return value[:_LONGEST_VALUE]
+    if isinstance(value, int | float) and -_LARGEST_VALUE < value < _LARGEST_VALUE:
+        return value
+    return None
 
 
 def _written(prompts: Sequence[Prompt]) -> Any:

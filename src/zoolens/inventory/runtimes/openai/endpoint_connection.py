@@ -25,6 +25,7 @@ _SMALL: Final = 1 << 20  # bytes of an answer without log-probabilities
 _PIECE: Final = 1 << 16
 _MESSAGE: Final = 300  # characters of what a server says of an error
 _REFUSED: Final = (400, 422)
+_LEAST_KEY: Final = 8  # characters; servers that want no key are given words such as EMPTY, which are no secret
 
 
 class EndpointRefusal(ZoolensError):
@@ -94,6 +95,9 @@ class EndpointConnection:
             raise ZoolensError(f"{self.address} answers with JSON that is no object.")
         if "error" in document and "choices" not in document:
             raise ZoolensError(f"{self.address} answers with an error: {self._said(content)}.")
+        # Answers are shown and stored. To cut the key out of a token would make another token of it.
+        if len(self._key) >= _LEAST_KEY and json.dumps(self._key)[1:-1] in json.dumps(document):
+            raise ZoolensError(f"{self.address} repeats the key in its answer, which is therefore not used.")
         return document
 
     def _exchange(self, method: str, path: str, body: bytes | None, most: int) -> tuple[int, str, bytes]:

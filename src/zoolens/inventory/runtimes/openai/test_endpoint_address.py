@@ -31,6 +31,7 @@ def test_an_address_is_read_and_written(text, written, model):
         ("http://me:secret@host/v1", "ZOOLENS_OPENAI_KEY"),
         ("http://host:99999/v1", "is not the address"),
         ("http://host/v1\n", "names no host"),
+        (f"http://{'a' * 70}.org/v1", "is not the address"),
     ],
 )
 def test_what_is_no_address_is_one_sentence(text, said):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 
 import pytest
@@ -47,6 +48,8 @@ def test_an_answer_is_read():
     [
         (position(float("nan")), "gives 'nan' as a log-probability"),
         (position(0.5), "which is above 0"),
+        (position(10**400), "as a log-probability"),
+        (position(-(10**400)), "as a log-probability"),
         (position("-1"), "gives '-1' as a log-probability"),
         (position(-0.1, -0.2), "whose sum is 1.724"),
         (position(-1, -2, ids=[7, 7]), "one token twice"),
@@ -162,6 +165,27 @@ def test_the_key_comes_from_the_environment_and_is_never_shown(monkeypatch):
     assert "***" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "entry", [{"id": "net", "owned_by": "a sk-123456"}, {"id": "sk-123456"}, {"id": "net", "meta": {"sk-123456": 1}}]
+)
+def test_an_answer_that_repeats_the_key_is_not_used(monkeypatch, entry):
+    monkeypatch.setenv("ZOOLENS_OPENAI_KEY", "sk-123456")
+    escaped = json.dumps({"data": [entry]}).replace("sk-", "\\u0073k-").encode()
+    for reply in (Reply({"data": [entry]}), Reply(content=escaped)):
+        with answering(lambda *_, reply=reply: reply) as address:
+            client = EndpointClient(parse_endpoint(address))
+            with pytest.raises(ZoolensError, match="repeats the key") as caught:
+                _ = client.about
+        assert "sk-123456" not in str(caught.value)
+
+
+def test_what_is_stated_of_a_model_is_short():
+    entry = {"id": "net", "owned_by": "x" * 1000, "meta": {"n_ctx": 512, "huge": 10**400, "endless": float("inf")}}
+    with answering(lambda *_: Reply({"data": [entry]})) as address:
+        about = EndpointClient(parse_endpoint(address)).about
+    assert about == {"owned_by": "x" * 200, "n_ctx": 512}
+
+
 def test_the_key_is_not_sent_on(monkeypatch):
     monkeypatch.setenv("ZOOLENS_OPENAI_KEY", "sk-123456")
     stolen = []
@@ -183,7 +207,7 @@ def test_a_key_does_not_travel_unencrypted(monkeypatch):
     monkeypatch.setenv("ZOOLENS_OPENAI_KEY", "sk-123456")
     assert key_for(parse_endpoint("http://127.0.0.1:8000/v1")) == "sk-123456"
     with pytest.raises(ZoolensError, match="unencrypted") as caught:
-        key_for(parse_endpoint("http://example.org/v1"))
+        key_for(parse_endpoint("http://127.example.org/v1"))
     assert "sk-123456" not in str(caught.value)
 
 
