@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from zoolens.base.errors import DatasetError, ManifestError, ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
@@ -21,10 +22,11 @@ from zoolens.faces.serving.language.echoed_prompt import check_echo, echoed
 from zoolens.faces.serving.language.open_language import OpenLanguage, writes_text
 from zoolens.faces.serving.language.text_writer import Room, TextWriter
 from zoolens.faces.serving.language.token_choice import Floats, log_probabilities
-from zoolens.faces.serving.language.turns import Turn, Turns
+from zoolens.faces.serving.language.turns import Turns
 from zoolens.faces.serving.plane.data_plane import Plane
 from zoolens.faces.serving.plane.endpoint import Endpoint
-from zoolens.faces.serving.plane.next_token import NextTokenRequest
+from zoolens.faces.serving.plane.next_token import NextTokenRequest, PlacedRequest
+from zoolens.faces.serving.plane.served_model import OpenModel
 
 MOST_SECONDS: Final = 600.0  # of one text
 _PIECE: Final = 512  # tokens of a prompt that are computed in one call, as llama.cpp does by default
@@ -38,7 +40,7 @@ class Languages:
         self._plane, self._most_seconds = plane, most_seconds
         self._open: dict[str, OpenLanguage] = {}
         self._locks: dict[str, asyncio.Lock] = {}
-        self._all_turns: dict[str, Turns] = {}
+        self._turns: WeakKeyDictionary[OpenModel, Turns] = WeakKeyDictionary()
         self._accepting = True
         self._known: set[str] = set()
         self.names()
@@ -78,52 +80,51 @@ class Languages:
             ids = await asyncio.to_thread(language.prompt, request.prompt)
         except (DatasetError, ManifestError) as error:
             raise ServingError(Refusal.INVALID, error.message, hint=error.hint) from error
-        seconds = min(self._most_seconds, request.deadline or self._most_seconds)
-        until = time.monotonic() + seconds
-        before = 0
-        if request.echo:
-            part = await self._echoed(request, language, ids, seconds)
-            before = len(part.text)
-            yield part
+        until = time.monotonic() + min(self._most_seconds, request.deadline or self._most_seconds)
         free = language.declared.max_length - len(ids)
         most = free if request.most is None else min(request.most, free)
-        writer = TextWriter(request, language.tokenizer, Room(len(ids), most, language.ends, before))
-        if most == 0:
-            yield writer.nothing()
-            return
-        text = list(ids)
-        async with self._turns(request.model).turn(text, seconds) as turn:
-            if language.model.extends:
-                await self._read_in_pieces(request, language, text, turn, until)
-            end = ""
+        scored = request.echo and request.top is not None
+        if scored:
+            check_echo(len(ids), language.declared.vocabulary)
+        async with self._turn(language, request.model, ids, until) if most or scored else nullcontext(0) as place:
+            before = 0
+            if request.echo:
+                part = await self._echoed(request, language, ids, place, until)
+                before = len(part.text)
+                yield part
+            writer = TextWriter(request, language.tokenizer, Room(len(ids), most, language.ends, before))
+            if most == 0:
+                yield writer.nothing()
+                return
+            text, end = list(ids), ""
             while not end:
-                step = _Step(text, turn.place, until - time.monotonic())
+                step = _Step(text, place, until)
                 part = await asyncio.to_thread(writer.add, await self._after(request, language, step))
                 text.append(writer.chosen[-1])
                 end = part.end
                 if part.text or part.tokens or part.end:
                     yield part
 
-    async def _read_in_pieces(
-        self, request: GenerationRequest, language: OpenLanguage, text: list[int], turn: Turn, until: float
-    ) -> None:
-        """A long prompt takes several calls: none of them takes long, and a client that goes away ends it."""
-        for end in range(turn.known + _PIECE, len(text), _PIECE):
-            await self._after(request, language, _Step(text[:end], turn.place, until - time.monotonic()))
+    def _turn(
+        self, language: OpenLanguage, name: str, ids: list[int], until: float
+    ) -> AbstractAsyncContextManager[int]:
+        """By the open model, which may have several names."""
+        model = language.model
+        turns = self._turns.get(model)
+        if turns is None:
+            turns = Turns(len(model.instances), self._plane.endpoint(name).settings.max_queue)
+            self._turns[model] = turns
+        return turns.turn(ids, until - time.monotonic(), model.known)
 
     async def _echoed(
-        self, request: GenerationRequest, language: OpenLanguage, ids: list[int], seconds: float
+        self, request: GenerationRequest, language: OpenLanguage, ids: list[int], place: int, until: float
     ) -> TextPart:
         scores = None
         if request.top is not None:
-            check_echo(len(ids), language.declared.vocabulary)
-            answer = await self._plane.infer(InferRequest(**self._asked(request, language, ids, seconds)))
+            asked = PlacedRequest(**self._asked(request, language, _Step(ids, place, until)), place=place)
+            answer = await self._plane.infer(asked)
             scores = language.scores(answer.outputs, len(ids))
         return await asyncio.to_thread(echoed, ids, scores, request.top or 0, language.tokenizer)
-
-    def _turns(self, name: str) -> Turns:
-        settings = self._plane.endpoint(name).settings
-        return self._all_turns.setdefault(name, Turns(settings.concurrency, settings.max_queue))
 
     async def close(self) -> None:
         opened, self._open = list(self._open.values()), {}
@@ -132,16 +133,24 @@ class Languages:
 
     async def _after(self, request: GenerationRequest, language: OpenLanguage, step: _Step) -> Floats:
         """The distribution over the next token."""
-        if step.left <= 0:
-            raise ServingError(
-                Refusal.TOO_LATE, f"Model '{request.model}' did not end the text in the time that it has."
-            )
-        self._check_same(language, request.model)
-        asked = self._asked(request, language, step.ids, step.left)
-        if not language.model.extends:
-            answer = await self._plane.infer(InferRequest(**asked))
-            return log_probabilities(language.scores(answer.outputs, len(step.ids))[-1])
-        answer = await self._plane.infer(NextTokenRequest(**asked, tokens=language.tokens, place=step.place))
+        if language.continues:
+            try:
+                return await self._continued(request, language, step)
+            except ServingError as error:
+                if error.refusal is not Refusal.UNSUPPORTED:
+                    raise
+                # Its runtime keeps keys and values, but not of this model.
+                language.continues = False
+        answer = await self._plane.infer(InferRequest(**self._asked(request, language, step)))
+        return log_probabilities(language.scores(answer.outputs, len(step.ids))[-1])
+
+    async def _continued(self, request: GenerationRequest, language: OpenLanguage, step: _Step) -> Floats:
+        """What the instance does not know of a long text takes several calls, and a client that goes away ends it."""
+        model = self._plane.endpoint(request.model).reference.model
+        known = 0 if model is None else model.known(step.place, step.ids)
+        for end in [*range(known + _PIECE, len(step.ids), _PIECE), len(step.ids)]:
+            asked = self._asked(request, language, replace(step, ids=step.ids[:end]))
+            answer = await self._plane.infer(NextTokenRequest(**asked, tokens=language.tokens, place=step.place))
         (after,) = answer.outputs.values()
         return log_probabilities(after[0])
 
@@ -153,11 +162,17 @@ class Languages:
                 Refusal.UNAVAILABLE, f"Model '{name}' was replaced while it wrote this text.", hint="Try again."
             )
 
-    def _asked(self, request: GenerationRequest, language: OpenLanguage, ids: list[int], left: float) -> dict[str, Any]:
+    def _asked(self, request: GenerationRequest, language: OpenLanguage, step: _Step) -> dict[str, Any]:
         """What every inference for a text is asked with."""
+        left = step.until - time.monotonic()
+        if left <= 0:
+            raise ServingError(
+                Refusal.TOO_LATE, f"Model '{request.model}' did not end the text in the time that it has."
+            )
+        self._check_same(language, request.model)
         return {
             "model": request.model,
-            "inputs": language.feeds(ids),
+            "inputs": language.feeds(step.ids),
             "deadline": left,
             "traceparent": request.traceparent,
             "headers": request.headers,
@@ -197,11 +212,11 @@ class Languages:
 
 @dataclass(frozen=True)
 class _Step:
-    """A text so far, where it is written, and the seconds that are left for it."""
+    """A text so far, where it is written, and until when."""
 
     ids: list[int]
     place: int
-    left: float
+    until: float
 
 
 def _writes(endpoint: Endpoint) -> bool:

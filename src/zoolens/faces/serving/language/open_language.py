@@ -39,6 +39,7 @@ class OpenLanguage:
             )
         self.model, self.declared = model, declared
         self.ends = frozenset(declared.end_ids or ())
+        self.continues = model.extends  # until it is known better
         self._names = declared.tensors.names or {"input_ids": model.signature.inputs[0].name}
         self._types = {spec.name: spec.datatype for spec in model.signature.inputs}
         self._output = model.entry.manifest.outputs[0].name or model.signature.outputs[0].name

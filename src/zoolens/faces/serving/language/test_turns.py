@@ -8,16 +8,27 @@ from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.faces.serving.language.turns import Turns
 
 
+def nothing(place, text):
+    return 0
+
+
 def test_a_conversation_gets_the_instance_that_knows_its_beginning():
+    computed = {0: [1, 2, 3], 1: [7, 8, 9]}
+
+    def known(place, text):
+        pairs = zip(computed[place], text, strict=False)
+        return next((count for count, (one, other) in enumerate(pairs) if one != other), 3)
+
     async def run():
-        turns, text = Turns(2, 10), [7, 8]
-        async with turns.turn([1, 2, 3], 1) as first, turns.turn(text, 1) as second:
-            assert {first.place, second.place} == {0, 1}
-            assert first.known == second.known == 0
-            text.append(9)  # what was written belongs to it
-        for prompt, turn, known in (([7, 8, 9, 4], second, 3), ([1, 2, 4, 5], first, 2), ([7, 1], second, 1)):
-            async with turns.turn(prompt, 1) as found:
-                assert (found.place, found.known) == (turn.place, known)
+        turns = Turns(2, 10)
+        for prompt, place in (([7, 8, 9, 4], 1), ([1, 2, 4, 5], 0), ([7, 1], 1)):
+            async with turns.turn(prompt, 1, known) as found:
+                assert found == place
+                async with turns.turn(prompt, 1, known) as other:
+                    assert other == 1 - place
+        computed[1] = [0, 0, 0]  # its process was replaced, or answered something else
+        async with turns.turn([1, 2], 1, known) as found:
+            assert found == 0
 
     asyncio.run(run())
 
@@ -27,11 +38,11 @@ def test_texts_wait_in_their_order_and_not_for_ever():
         turns, order = Turns(1, 2), []
 
         async def write(number, seconds):
-            async with turns.turn([number], seconds):
+            async with turns.turn([number], seconds, nothing):
                 order.append(number)
                 await asyncio.sleep(0)
 
-        async with turns.turn([0], 1):
+        async with turns.turn([0], 1, nothing):
             waiting = [asyncio.create_task(write(number, 30)) for number in (1, 2)]
             await asyncio.sleep(0)
             with pytest.raises(ServingError, match="As many texts wait") as refused:

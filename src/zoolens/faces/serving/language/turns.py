@@ -7,19 +7,12 @@ an instance keeps the keys and values of one text.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from zoolens.base.protocol.errors import Refusal, ServingError
 
-
-@dataclass(frozen=True)
-class Turn:
-    """The place of an instance, and how many tokens it has probably computed already."""
-
-    place: int
-    known: int
+Known = Callable[[int, Sequence[int]], int]  # how many tokens of a text the instance of a place has computed
 
 
 class Turns:
@@ -30,20 +23,17 @@ class Turns:
         self._most_waiting = most_waiting
         self._waiting = 0
         self._turn = asyncio.Semaphore(places)
-        self._last: dict[int, list[int]] = {}  # tokens of the last text of each place
 
     @asynccontextmanager
-    async def turn(self, text: list[int], seconds: float) -> AsyncIterator[Turn]:
-        """The turn of one text, which grows meanwhile, at the latest after so many seconds. Of the instances that are
-        free it gets the one whose last text begins as this one does, as the next message of a conversation does."""
+    async def turn(self, text: Sequence[int], seconds: float, known: Known) -> AsyncIterator[int]:
+        """The turn of one text, at the latest after so many seconds, as the place of its instance. Of those that are
+        free it is the one whose last text begins as this one does, as the next message of a conversation does."""
         await self._wait(seconds)
-        known = {place: _alike(self._last.get(place, []), text) for place in self._free}
-        place = max(known, key=lambda free: known[free])
+        place = max(self._free, key=lambda free: known(free, text))
         self._free.remove(place)
         try:
-            yield Turn(place, known[place])
+            yield place
         finally:
-            self._last[place] = text
             self._free.append(place)
             self._turn.release()
 
@@ -58,11 +48,3 @@ class Turns:
             raise ServingError(Refusal.TOO_LATE, f"The model wrote other texts for {seconds:.3g} s.") from None
         finally:
             self._waiting -= 1
-
-
-def _alike(before: list[int], prompt: list[int]) -> int:
-    """How many tokens two texts begin with alike."""
-    for place, (one, other) in enumerate(zip(before, prompt, strict=False)):
-        if one != other:
-            return place
-    return min(len(before), len(prompt))

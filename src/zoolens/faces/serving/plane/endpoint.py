@@ -22,7 +22,7 @@ from zoolens.faces.serving.plane.batching_choice import BatchingChoice
 from zoolens.faces.serving.plane.dispatcher import Dispatcher
 from zoolens.faces.serving.plane.flights import Flight, Flights, answer_for_observer
 from zoolens.faces.serving.plane.instance import BatchOutcome
-from zoolens.faces.serving.plane.next_token import NextTokenRequest
+from zoolens.faces.serving.plane.next_token import PlacedRequest
 from zoolens.faces.serving.plane.plane_answers import count_nans, failure, row_problem, rows_of, selected, unforeseen
 from zoolens.faces.serving.plane.pool import Slot, WarmPool
 from zoolens.faces.serving.plane.queue import NEVER, Done, Pending, RequestQueue
@@ -200,7 +200,7 @@ class Endpoint:
             accepted = [self.rungs[place] for place in allowed]
             self._admission.check_time(rows, accepted, now, deadline)
         pending = Pending(request, rows, key, allowed, arrived_ns, now, deadline, done)
-        pending.alone = isinstance(request, NextTokenRequest)
+        pending.alone = isinstance(request, PlacedRequest)
         if seconds is not None:
             pending.timer = self._loop.call_later(seconds, self._expire, pending)
         return pending

@@ -66,6 +66,7 @@ class Instance:
         self.idle = False
         self.failed: ZoolensError | None = None
         self.restarts = 0
+        self.sequence: Tensor = _NO_TOKENS  # what the session keeps keys and values of, as far as is known
         self._open_session = open_session
         self._call_limit = call_limit
         self._executor = executor
@@ -80,7 +81,6 @@ class Instance:
         self._reserved = False
         self._restarting: asyncio.Task[None] | None = None
         self._closed = False
-        self._sequence: Tensor = _NO_TOKENS  # what the session has kept keys and values of, as far as is known
 
     @property
     def busy(self) -> bool:
@@ -93,7 +93,7 @@ class Instance:
     def attach(self, session: IsolatedSession) -> None:
         """Take over an open session and become idle."""
         self._session = session
-        self._sequence = _NO_TOKENS
+        self.sequence = _NO_TOKENS
         self._loop.add_reader(session.descriptor, self._readable)
         self.idle = not self._reserved
 
@@ -111,7 +111,8 @@ class Instance:
 
     def run(self, parts: Sequence[Mapping[str, Tensor]], done: Callable[[BatchOutcome], object]) -> None:
         """Give the worker a batch, the rows of some parts one below the other; `done` is called on the loop with what
-        became of it."""
+        became of it. Keys and values of a sequence may be lost."""
+        self.sequence = _NO_TOKENS
         self._give(lambda session: session.hand_over(parts), done)
 
     def extend(self, tokens: Tensor, done: Callable[[BatchOutcome], object]) -> None:
@@ -119,12 +120,11 @@ class Instance:
         before began are not computed again."""
         (whole,) = tokens
         # One is computed at least: the answer is the distribution after it.
-        kept = min(common_beginning(self._sequence, whole), len(whole) - 1)
-        self._sequence = _NO_TOKENS
+        kept = min(common_beginning(self.sequence, whole), len(whole) - 1)
+        self.sequence = whole[:kept]
 
         def extended(outcome: BatchOutcome) -> None:
-            if outcome.answers is not None:
-                self._sequence = whole
+            self.sequence = _NO_TOKENS if outcome.answers is None else whole
             done(outcome)
 
         self._give(lambda session: session.hand_over_tokens(tokens[:, kept:], kept), extended)

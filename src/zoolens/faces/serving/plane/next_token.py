@@ -17,17 +17,23 @@ EXTENDS: Final = "extend"  # the ability of a runtime
 
 
 @dataclass(frozen=True, slots=True)
-class NextTokenRequest(InferRequest):
-    """`tokens`: the input with the tokens so far (1 × tokens), as the model declares it. `place`: which instance is to
-    answer, where it can; steps of one text are quick only where the others were run."""
+class PlacedRequest(InferRequest):
+    """`place`: which instance is to answer, where it can."""
+
+    place: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NextTokenRequest(PlacedRequest):
+    """`tokens`: the input with the tokens so far (1 × tokens), as the model declares it. Steps of one text are quick
+    only where the others were run."""
 
     tokens: str = ""
-    place: int = 0
 
 
 def preferred_place(request: InferRequest) -> int | None:
     """Which instance should answer a request; None: any."""
-    return request.place if isinstance(request, NextTokenRequest) else None
+    return request.place if isinstance(request, PlacedRequest) else None
 
 
 def common_beginning(before: Tensor, tokens: Tensor) -> int:

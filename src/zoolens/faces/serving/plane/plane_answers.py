@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.base.errors import ZoolensError, first_line
+from zoolens.base.errors import UnsupportedAbility, ZoolensError, first_line
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest, Tensor
 from zoolens.faces.serving.plane.classification import Labels, largest
@@ -75,6 +75,8 @@ def failure(name: str, error: ZoolensError, worker_lost: bool) -> ServingError:
             f"Model '{name}' was lost while it ran this request: {error.message}",
             hint="Try again.",
         )
+    if isinstance(error, UnsupportedAbility):
+        return ServingError(Refusal.UNSUPPORTED, error.message)
     return ServingError(Refusal.INTERNAL, f"Model '{name}' failed on this request: {error.message}")
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from zoolens.base.errors import AssetError, ModelError, ZoolensError
 from zoolens.faces.serving.plane.classification import Labels, raw_labels
 from zoolens.faces.serving.plane.instance import Instance
-from zoolens.faces.serving.plane.next_token import EXTENDS
+from zoolens.faces.serving.plane.next_token import EXTENDS, common_beginning
 from zoolens.faces.serving.plane.plane_settings import Batching, ModelSpec
 from zoolens.faces.serving.plane.probe import BatchingVerdict, probe
 from zoolens.faces.serving.plane.signature import ModelSignature, tensor_metadata
@@ -101,7 +103,7 @@ class OpenModel:
 
     @property
     def extends(self) -> bool:
-        """Whether its runtime continues sequences of tokens."""
+        """Whether its runtime continues sequences of tokens; it may turn out that it cannot with this model."""
         return self._placement.runtime.can(EXTENDS)
 
     @property
@@ -127,6 +129,12 @@ class OpenModel:
             if instance.idle:
                 return instance
         return None
+
+    def known(self, place: int, tokens: Sequence[int]) -> int:
+        """How many of these tokens, from the first one on, the instance of a place need not compute again."""
+        if place >= len(self.instances):
+            return 0
+        return common_beginning(self.instances[place].sequence, np.asarray(tokens))
 
     def measure_memory(self) -> int:
         """Resident bytes of all workers now. Libraries that workers share are counted for each of them."""
