@@ -78,11 +78,14 @@ def continuation_words(found: ContinuationFigures) -> str:
     parted = found.prompts - found.identical
     if not parted:
         return alike
+    part = f"{alike}; the others part after {found.common_tokens:g} tokens (median)"
+    if found.gap_a is None:
+        return f"{part}, where one ends and the other goes on"
     near = f"{found.near_ties} of {parted} are near ties (no more than {NEAR:g} nats in both)"
     bounded = f" (for {found.at_least} of them only a lower bound is known)" if found.at_least else ""
     return (
-        f"{alike}; the others part after {found.common_tokens:g} tokens (median), where A prefers its own token by "
-        f"{found.gap_a:.2g} nats and B its own by {found.gap_b:.2g} (medians){bounded}; {near}"
+        f"{part}, where A prefers its own token by {found.gap_a:.2g} nats and B its own by {found.gap_b:.2g} "
+        f"(medians){bounded}; {near}"
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from zoolens.base.errors import DatasetError, ManifestError, ZoolensError
 from zoolens.inventory.datasets import text_dataset
+from zoolens.inventory.datasets.text_dataset import Prompt, Writing
 from zoolens.inventory.manifests.schema import Input
 from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.preprocess.text import PrepareText
@@ -64,6 +65,14 @@ def test_a_text_fills_all_inputs_and_is_filled_up(prepare):
     assert text.tokenizer.size == len(VOCABULARY)
     alone = text.feeds(text(np.array("", object))[np.newaxis])  # an empty text is its special tokens
     assert (alone["ids"][0, :3].tolist(), alone["mask"].sum()) == ([CLS, SEP, PAD], 2)
+
+
+@pytest.mark.parametrize("padding", ["max_length", "longest"])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_prompt_is_continued_without_its_padding(prepare, padding, side):
+    text = prepare(padding=padding, padding_side=side, special_tokens=False)
+    record = text(np.array(Prompt("good bad film", Writing(3)), object))
+    assert text.prompt_ids(record).tolist() == [GOOD, BAD, FILM]
 
 
 def test_padding_goes_where_it_is_declared_and_no_further_than_the_longest(prepare):

@@ -139,9 +139,9 @@ class PrepareText(Prepare):
         return answer[:, end - kept : end]
 
     def prompt_ids(self, record: Array) -> Array:
-        """The tokens of one prompt, from its record."""
-        row = record[self.tensors["input_ids"].name][self._columns(record[np.newaxis])]
-        return np.asarray(row, np.int32)
+        """The tokens of one prompt, from its record, without padding."""
+        ids, count = record[self.tensors["input_ids"].name], int(record[_LENGTH])
+        return np.asarray(ids[-count:] if self.declared.padding_side == "left" else ids[:count], np.int32)
 
     def _prompt_records(self, prompts: Sequence[Prompt]) -> Array:
         rows = [np.array(self._tokens_of(prompt), np.int64) for prompt in prompts]

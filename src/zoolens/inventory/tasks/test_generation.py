@@ -8,6 +8,7 @@ import pytest
 import zoolens
 from zoolens.base.errors import DatasetError
 from zoolens.base.store.store import open_store
+from zoolens.findings.comparisons.wording import continuation_words
 from zoolens.findings.measure.answers import run_predictions
 from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.inventory.datasets.text_dataset import ChatMessage, Prompt, TextDataset, Writing
@@ -61,6 +62,12 @@ def test_a_near_tie_is_told_from_another_opinion():
 def test_a_token_that_was_not_kept_gives_a_lower_bound_and_is_no_near_tie():
     found = Generation().figures(answers(written([1])), answers(written([2]))).continuations
     assert (found.near_ties, found.at_least) == (0, 1)
+
+
+def test_a_text_that_goes_on_where_the_other_ends_is_another_text():
+    found = Generation().figures(answers(written([5, 2])), answers(written([5, 2, 7, 8]))).continuations
+    assert (found.identical, found.common_tokens, found.gap_a, found.near_ties) == (0, 2.0, None, 0)
+    assert "0 of 1 prompts; the others part after 2 tokens (median), where one ends" in continuation_words(found)
 
 
 def test_prompts_in_other_tokens_are_not_compared():

@@ -77,6 +77,20 @@ def test_tokens_that_stay_are_not_computed_again(tmp_path):
     assert computed == [2, 1, 3]
 
 
+def test_a_cache_that_broke_while_it_was_cut_is_made_anew(tmp_path):
+    text = ids(20)
+    with Torch().open(files(tmp_path)) as session:
+        session.extend(text)
+
+        def crop(count):
+            raise RuntimeError("torn")
+
+        session._sequences._cache.crop = crop
+        with pytest.raises(Exception, match="torn"):
+            session.extend(text[:, 12:14], 12)
+        np.testing.assert_allclose(session.extend(text[:, 12:14], 12), after(session, text[:, :14]), atol=2e-5)
+
+
 @pytest.mark.parametrize(
     ("given", "kept", "words"),
     [([[40]], None, "id 40"), ([[0] * 61], None, "would have 65 tokens"), ([[0]], 5, "cannot stay")],

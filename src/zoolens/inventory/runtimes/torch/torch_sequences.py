@@ -42,14 +42,17 @@ class CachedSequences:
 
     def _cut(self, stays: int) -> None:
         """Leave no more than so many tokens in the cache; none where it is of a kind that cannot be cut."""
-        if stays and stays < self._alive:
+        # Nothing counts as kept while it is cut, which may fail between two layers.
+        before, self._alive = self._alive, 0
+        if stays and stays < before:
             try:
                 # How many to take away, below 0: transformers 5.22 refuses the number that stays, which 4.48 took.
-                self._cache.crop(stays - self._alive)
+                self._cache.crop(stays - before)
                 self._alive = stays
             except (AttributeError, NotImplementedError, ValueError):
-                self._alive = 0
-        self._alive = min(self._alive, stays)
+                pass
+        else:
+            self._alive = min(before, stays)
         if not self._alive:
             self._cache = _new_cache()
 

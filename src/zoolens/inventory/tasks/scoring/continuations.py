@@ -34,8 +34,8 @@ class Gap:
 
 @dataclass(frozen=True)
 class ContinuationFigures:
-    """How the continuations of two models differ. The medians are over the prompts where they part; None: they part
-    nowhere."""
+    """How the continuations of two models differ. The medians are over the prompts where they part, those of the
+    gaps over those where both go on; None: there are none."""
 
     prompts: int
     identical: int
@@ -58,17 +58,17 @@ def continuation_figures(a: Sequence[Continuation], b: Sequence[Continuation]) -
     gaps: list[tuple[Gap, Gap]] = []
     for ours, theirs in zip(a, b, strict=True):
         place = common_beginning(ours.written, theirs.written)
-        # Both have all tokens that they were asked for, or end with one for the end.
-        if place < min(len(ours.written), len(theirs.written)):
+        shorter, longer = sorted((len(ours.written), len(theirs.written)))
+        if place < longer:
             lengths.append(place)
+        # Where one ends at a token that the other takes for no end, no tokens stand against each other.
+        if place < shorter:
             gaps.append((_gap(ours, theirs, place), _gap(theirs, ours, place)))
-    if not gaps:
-        return ContinuationFigures(len(a), len(a), None, None, None, 0, 0)
-    medians = [float(np.median([pair[side].nats for pair in gaps])) for side in range(2)]
+    medians = [float(np.median([pair[side].nats for pair in gaps])) if gaps else None for side in range(2)]
     return ContinuationFigures(
         prompts=len(a),
-        identical=len(a) - len(gaps),
-        common_tokens=float(np.median(lengths)),
+        identical=len(a) - len(lengths),
+        common_tokens=float(np.median(lengths)) if lengths else None,
         gap_a=medians[0],
         gap_b=medians[1],
         near_ties=sum(all(gap.exact and gap.nats <= NEAR for gap in pair) for pair in gaps),

@@ -46,11 +46,13 @@ class SampleFigures:
 
 
 def sample_figures(a: Sequence[Draws], b: Sequence[Draws], seed: int = 0) -> SampleFigures | None:
-    """The draws of both models for each prompt, as many of both; None where there are too few."""
-    counts = {len(draws) for draws in (*a, *b)}
-    if len(counts) != 1 or min(counts) < _LEAST:
+    """The draws of both models for each prompt, as many of both and as long; None where there are too few."""
+    shapes = {draws.shape for draws in (*a, *b)}
+    if len(shapes) != 1:
         return None
-    (count,) = counts
+    ((count, _),) = shapes
+    if count < _LEAST:
+        return None
     alike = np.stack([_alike(np.concatenate(pair)) for pair in zip(a, b, strict=True)])
     own = np.arange(2 * count) < count
     distances = _distances(alike, own[np.newaxis])[:, 0]

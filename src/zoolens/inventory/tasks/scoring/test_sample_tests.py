@@ -63,3 +63,8 @@ def test_too_few_draws_tell_nothing():
     one = [np.zeros((1, TOKENS), int)]
     assert sample_figures(one, one) is None
     assert sample_figures([np.zeros((0, TOKENS), int)], [np.zeros((0, TOKENS), int)]) is None
+
+
+def test_draws_of_other_lengths_are_not_compared():
+    one, other = ([np.zeros((DRAWS, tokens), int)] for tokens in (TOKENS, TOKENS + 1))
+    assert sample_figures(one, other) is None
