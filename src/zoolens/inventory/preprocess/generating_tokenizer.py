@@ -13,6 +13,7 @@ from zoolens.inventory.preprocess.tokenizer_client import ENCODING_SECONDS, Open
 _MOST_BYTES: Final = 1 << 26  # of the tokens of a prompt, which has a million bytes at most
 _LONGEST_PIECE: Final = 1 << 16  # bytes of a token
 _CUT_OFF: Final = "\N{REPLACEMENT CHARACTER}"  # what a text ends with where its last character is not complete
+_BEFORE: Final = 6  # tokens of a prompt with which its answer is decoded
 
 
 class GeneratingTokenizer(OpenTokenizer):
@@ -59,17 +60,19 @@ class GeneratingTokenizer(OpenTokenizer):
 
 class GrowingText:
     """The text of tokens that come one by one. What a token adds depends on those before it (a blank that is left out
-    at the beginning of a text, half a character), so that each is decoded with a few of them."""
+    at the beginning of a text, half a character), so that each is decoded with a few of them. `before`: tokens of the
+    text that it goes on with."""
 
-    def __init__(self, tokenizer: GeneratingTokenizer) -> None:
+    def __init__(self, tokenizer: GeneratingTokenizer, before: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
-        self._ids: list[int] = []
-        self._begin = self._told = 0  # from which token on is decoded, and how many tokens are told already
+        self._ids = [*before[-_BEFORE:]]
+        # From which token on is decoded, and how many tokens are told already.
+        self._begin, self._told = 0, len(self._ids)
 
     def add(self, number: int) -> str:
         """What is new of the text; empty where it ends within a character."""
         self._ids.append(number)
-        before, now = self._tokenizer.texts([self._ids[self._begin : self._told], self._ids[self._begin :]])
+        before, now = self._texts()
         if len(now) <= len(before) or now.endswith(_CUT_OFF):
             return ""
         self._begin, self._told = self._told, len(self._ids)
@@ -77,6 +80,15 @@ class GrowingText:
 
     def end(self) -> str:
         """What is left at the end: half a character, as the sign for it."""
-        before, now = self._tokenizer.texts([self._ids[self._begin : self._told], self._ids[self._begin :]])
+        before, now = self._texts()
         self._begin = self._told = len(self._ids)
         return now[len(before) :]
+
+    def _texts(self) -> tuple[str, str]:
+        """What is told of the last tokens, and the text of all of them."""
+        before, now = self._tokenizer.texts([self._ids[self._begin : self._told], self._ids[self._begin :]])
+        if before.endswith(_CUT_OFF):
+            # The text before ends within a character, whose rest could not be told of what it becomes.
+            self._begin = self._told
+            return self._texts()
+        return before, now

@@ -86,6 +86,7 @@ def test_characters_of_several_tokens_come_whole(tmp_path, write):
             ids["c"],
             *(ids[f"<0x{code:02X}>"] for code in "é".encode()),
         ]
+        assert made.pieces(numbers[:2]) == [b" a", b" b"]
         assert made.pieces(numbers[2:]) == [b"c", b"\xc3", b"\xa9"]
     grown = GrowingText(made)
     told = [grown.add(number) for number in numbers]
@@ -96,6 +97,20 @@ def test_characters_of_several_tokens_come_whole(tmp_path, write):
     assert grown.end() == ""
     cut = GrowingText(made)
     assert [cut.add(number) for number in numbers[-2:-1]] == [""] if write is metaspace_tokenizer else True
+    made.close()
+
+
+def test_an_answer_goes_on_with_the_text_before_it(tmp_path):
+    path = metaspace_tokenizer(tmp_path / "tokenizer.json")
+    ids = json.loads(path.read_text())["model"]["vocab"]
+    made = GeneratingTokenizer(Tokenizer(max_length=9, vocabulary=len(ids), padding="none"), path)
+    word, half, rest = ids["\N{LOWER ONE EIGHTH BLOCK}a"], ids["<0xC3>"], ids["<0xA9>"]
+    for before, told in (([], "a"), ([word], " a"), ([ids["c"]] * 20, " a"), ([word, half], "a")):
+        grown = GrowingText(made, before)
+        assert grown.add(word) == told
+        assert grown.add(word) == " a"
+    cut = GrowingText(made, [word, half])
+    assert [cut.add(rest), cut.add(word)] == ["", "\N{REPLACEMENT CHARACTER} a"]
     made.close()
 
 

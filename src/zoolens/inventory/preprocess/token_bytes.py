@@ -9,6 +9,7 @@ from typing import Any, Final
 
 _BYTE: Final = re.compile(r"<0x([0-9A-F]{2})>")
 _PRINTABLE: Final = (range(ord("!"), ord("~") + 1), range(0xA1, 0xAD), range(0xAE, 0x100))
+_LEAVING_OUT: Final = {"Metaspace", "Strip"}  # decoders that leave out the blank at the beginning of a text
 
 
 def token_bytes(tokenizer: Any, content: Mapping[str, Any], number: int) -> bytes:
@@ -25,6 +26,10 @@ def token_bytes(tokenizer: Any, content: Mapping[str, Any], number: int) -> byte
     if "ByteFallback" in decoders and (one := _BYTE.fullmatch(word)):
         return bytes([int(one[1], 16)])
     text: str = tokenizer.decode([number], skip_special_tokens=False)
+    if decoders & _LEAVING_OUT:
+        # Behind another token, here itself, it has the blank that is left out at the beginning of a text.
+        twice: str = tokenizer.decode([number, number], skip_special_tokens=False)
+        text = twice[len(text) :] if twice.startswith(text) else text
     return text.encode()
 
 

@@ -33,16 +33,24 @@ def echoed(ids: list[int], scores: Tensor | None, top: int, tokenizer: Generatin
         return TextPart(text, (), "", len(ids), 0)
     tokens: list[WrittenToken] = []
     text, decoder = "", codecs.getincrementaldecoder("utf-8")(errors="replace")
+    begun = False
     for place, number in enumerate(ids):
         likely, logarithms = _foreseen(scores, place, top, number)
         pieces = tokenizer.pieces([number, *likely])
+        begun, left_out = (True, 0) if begun else _left_out(number, pieces[0], tokenizer)
         told = [
             LikelyToken(each, piece, logarithm)
             for each, piece, logarithm in zip([number, *likely], pieces, logarithms, strict=True)
         ]
         tokens.append(WrittenToken(told[0], len(text), tuple(told[1:])))
-        text += decoder.decode(pieces[0])
+        text += decoder.decode(pieces[0][left_out:])
     return TextPart(text + decoder.decode(b"", final=True), tuple(tokens), "", len(ids), 0)
+
+
+def _left_out(number: int, piece: bytes, tokenizer: GeneratingTokenizer) -> tuple[bool, int]:
+    """Whether a text begins with a token, and how many of its bytes the beginning of a text leaves out: a blank."""
+    (alone,) = tokenizer.texts([[number]])
+    return bool(alone), int(bool(alone) and piece.startswith(b" ") and not alone.startswith(" "))
 
 
 def _foreseen(scores: Tensor, place: int, top: int, number: int) -> tuple[list[int], list[float | None]]:

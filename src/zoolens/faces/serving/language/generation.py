@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from zoolens.base.errors import DatasetError, ManifestError, ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest
-from zoolens.faces.serving.contracts.language import GenerationRequest, TextPart
+from zoolens.faces.serving.contracts.language import Conversation, GenerationRequest, TextPart
 from zoolens.faces.serving.language.echoed_prompt import check_echo, echoed
 from zoolens.faces.serving.language.open_language import OpenLanguage, writes_text
 from zoolens.faces.serving.language.text_writer import Room, TextWriter
@@ -92,7 +92,8 @@ class Languages:
                 part = await self._echoed(request, language, ids, place, until)
                 before = len(part.text)
                 yield part
-            writer = TextWriter(request, language.tokenizer, Room(len(ids), most, language.ends, before))
+            behind = () if isinstance(request.prompt, Conversation) else ids
+            writer = TextWriter(request, language.tokenizer, Room(len(ids), most, language.ends, before, behind))
             if most == 0:
                 yield writer.nothing()
                 return

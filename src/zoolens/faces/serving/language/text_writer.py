@@ -16,12 +16,14 @@ from zoolens.inventory.preprocess.generating_tokenizer import GeneratingTokenize
 
 @dataclass(frozen=True)
 class Room:
-    """How long a text may be, which tokens end it, and the characters of the answer before it."""
+    """How long a text may be, which tokens end it, the characters of the answer before it, and the tokens that it goes
+    on with, where these are text as well."""
 
     prompt_tokens: int
     most: int
     ends: frozenset[int]
     before: int = 0
+    behind: Sequence[int] = ()
 
 
 class TextWriter:
@@ -30,7 +32,7 @@ class TextWriter:
     def __init__(self, request: GenerationRequest, tokenizer: GeneratingTokenizer, room: Room) -> None:
         self._request, self._tokenizer, self._room = request, tokenizer, room
         self._choice = TokenChoice(request.sampling)
-        self._growing = GrowingText(tokenizer)
+        self._growing = GrowingText(tokenizer, room.behind)
         self.chosen: list[int] = []
         self._kept = ""  # text that is not shown yet
         self._shown = room.before  # characters
