@@ -26,6 +26,8 @@ LEFT_OUT = {
         {0, 1},
         "they need studies that take hours; tests/test_crosstrain.py has them",
     ),
+    "endpoints.md": ({0}, "it asks a server; src/zoolens/findings/endpoints has tests with servers of their own"),
+    "language-models.md": ({0, 1}, "one needs a language model, the other ends with the error that it shows"),
     "identify.md": ({0}, "it needs a reference model; tests/test_reference.py has it"),
     "python-api.md": ({10}, "it needs a reference model; tests/test_reference.py has it"),
     "serve.md": ({2}, "it needs detectors; src/zoolens/faces/serving/services/test_task_services.py serves some"),

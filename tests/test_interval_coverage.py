@@ -131,6 +131,7 @@ def test_intervals_are_made_in_one_room():
         "inventory/tasks/language_model.py": "limits that surely hold",
         "inventory/tasks/vectors.py": "an exact distance, twice",
         "findings/tracing/comparison.py": "ends of two medians subtracted, which is wider",
+        "inventory/tasks/scoring/sample_tests.py": "from 0 to 1 brought to −2 to 2",
         "findings/tracing/stored.py": "ends of two medians divided, which is wider",
         "faces/serving/services/comparison.py": "from −1 to 1 brought to 0 to 1",
         "training/crosstrain/study/explanation/stored_explanations.py": "reads a stored one",

@@ -43,7 +43,8 @@ def rows(path):
         return runs, {name: database.execute(f"SELECT * FROM {name} ORDER BY rowid").fetchall() for name in TABLES}
 
 
-OLD_KINDS = set(RunKind) - {RunKind.SERVING, RunKind.LOAD, RunKind.TRACE, RunKind.MACHINE}  # which came later
+_CAME_LATER = {RunKind.SERVING, RunKind.LOAD, RunKind.TRACE, RunKind.MACHINE, RunKind.VERIFICATION}
+OLD_KINDS = set(RunKind) - _CAME_LATER
 
 
 def kind_of(run):

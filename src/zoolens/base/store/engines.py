@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sqlite3
 import tempfile
@@ -22,6 +23,15 @@ BEGIN: Final = "zoolens_begin"  # execution option: how SQLite is to begin a tra
 _SQLITE_HEADER: Final = b"SQLite format 3\0"
 _engines: Final = weakref.WeakKeyDictionary[Engine, Path]()  # that this process has, with the file of each
 BUSY_SECONDS: Final = 5.0  # SQLite waits this long by itself; `retry` goes on from there
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
+
+
+# SQLAlchemy logs a Ctrl-C that comes while it takes a connection back, with its traceback, and passes it on: whoever
+# pressed the keys knows.
+logging.getLogger("sqlalchemy.pool.impl.QueuePool").addFilter(_is_no_interrupt)
 
 
 def make_engine(target: Target, patience: float) -> Engine:

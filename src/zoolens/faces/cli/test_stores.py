@@ -43,6 +43,7 @@ MAKE = {
     "crosstrain import",
     "crosstrain submit",
     "load",
+    "verify-endpoint",
     "trace run",
     "trace chain",
     "machine peaks",

@@ -138,7 +138,7 @@ def test_claims_are_held_against_each_other_and_against_what_is_counted():
     audit = audited({"one": graph, "two": graph}, claims)
     (finding,) = audit.findings
     assert (finding.rule, finding.models) == ("claims/parameters", ("one:net",))
-    assert "+100.0%" in finding.title
+    assert "+100.0 %" in finding.title
 
 
 def test_parameters_that_a_source_holds_stand_beside_those_in_use():

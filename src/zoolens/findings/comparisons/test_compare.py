@@ -159,7 +159,7 @@ def test_disagreements_come_surest_first(sides):
 def test_figures_are_those_that_both_have():
     a = [Observation("top1", 0.5, unit="fraction"), Observation("top1", 0.6, scope="x"), Observation("only_a", 1)]
     b = [Observation("top1", 0.7, unit="other"), Observation("top1", 0.8, scope="y"), Observation("only_b", 1)]
-    assert _figures(a, b) == [FigurePair("top1", "", "fraction", a[0], b[0])]
+    assert _figures(a, b, ()) == [FigurePair("top1", "", "fraction", a[0], b[0])]
 
 
 def test_figures_of_one_run_alone_are_kept_apart():

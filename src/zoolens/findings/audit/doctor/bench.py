@@ -175,9 +175,12 @@ class VariantBench:
     def _varied(self, variant: Variant) -> _Varied:
         like = self.job
         entry = replace(like.entry, manifest=variant.apply(like.manifest))
+        listed = like.manifest.assets
+        # A model behind a server is no file that the manifest lists.
+        asset = entry.manifest.assets[listed.index(like.asset)] if like.asset in listed else like.asset
         return _Varied(
             entry,
-            entry.manifest.assets[like.manifest.assets.index(like.asset)],
+            asset,
             like.runtime,
             like.options,
             like.environment,
