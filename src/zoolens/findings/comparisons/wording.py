@@ -93,12 +93,15 @@ def sample_words(found: SampleFigures) -> str:
     """Whether drawn texts are of one distribution: yes, no, or not known."""
     low, high = found.interval
     verdict = {
-        True: f"the same (surely within {SAME_WITHIN:g})",
+        True: f"the same (the squared distance is surely below {SAME_WITHIN:g})",
         False: "not the same",
         None: "whether they are the same is not known",
     }[found.same]
+    texts = f"{found.draws} drawn texts behind each of {found.prompts} prompts"
+    if found.repeated:
+        return f"{texts} are the same in both, as with the same random numbers, which tells nothing of the models"
     return (
-        f"{found.draws} drawn texts behind each of {found.prompts} prompts: {verdict}; distance {found.distance:.3f} "
+        f"{texts}, position by position: {verdict}; squared distance {found.distance:.3f} "
         f"[{low:.3f}, {high:.3f}], p = {found.p_value:.3g} (the test errs in {100 * ERROR:g} % of equal models)"
     )
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from zoolens.inventory.datasets.text_dataset import Writing
 from zoolens.inventory.preprocess.text import PrepareText
 from zoolens.inventory.runtimes.runtime import Session
-from zoolens.inventory.tasks.generation import DRAWN, ENDED, IDS, LOGS, PROMPT, TEXT, WRITTEN
+from zoolens.inventory.tasks.generation import DRAWN, IDS, LOGS, PROMPT, TEXT, WRITTEN
 from zoolens.inventory.tasks.scoring.next_tokens import KeptTokens, kept_tokens
+from zoolens.inventory.tasks.scoring.sample_tests import ENDED
 
 Array = NDArray[Any]
 

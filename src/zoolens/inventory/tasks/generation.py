@@ -36,7 +36,6 @@ LOGS: Final = "top_logprobs"
 TEXT: Final = "text"  # in UTF-8
 DRAWN: Final = "drawn"  # draws × tokens
 DRAWS: Final = "draws"  # how many
-ENDED: Final = -1  # behind the end of a drawn text
 _COLUMNS: Final = {
     PROMPT: np.int32,
     WRITTEN: np.int32,
@@ -78,21 +77,23 @@ class Generation(Task):
 
     def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
         """The share of the longer continuation that stands before the first token at which the two part."""
-        if not _same_prompts(a, b):
+        if self.unknown_agreement(a, b):
             return np.full(len(a), np.nan)
         pairs = zip(ragged_column(a, WRITTEN), ragged_column(b, WRITTEN), strict=True)
         return np.array([common_beginning(*pair) / max(1, *map(len, pair)) for pair in pairs], np.float64)
 
     def unknown_agreement(self, a: Answers, b: Answers) -> str:
-        if _same_prompts(a, b):
-            return ""
-        return "the two split the prompts into different tokens, so that those which they write cannot be compared"
+        if not _same_prompts(a, b):
+            return "the two split the prompts into different tokens, so that those which they write cannot be compared"
+        return (
+            "" if _same_texts(a, b) else "the same tokens are different texts of the two, so that they are not compared"
+        )
 
     def agreement_name(self, tolerance: float = TOLERANCE) -> str:
         return "mean share of the text before the first other token"
 
     def figures(self, a: Answers, b: Answers) -> PairFigures:
-        if not _same_prompts(a, b) or not len(a):
+        if self.unknown_agreement(a, b) or not len(a):
             return PairFigures()
         found: ContinuationFigures = continuation_figures(_continuations(a), _continuations(b))
         return PairFigures(continuations=found, samples=_samples(a, b))
@@ -119,7 +120,12 @@ def _samples(a: Answers, b: Answers) -> SampleFigures | None:
     """What the drawn texts tell; None where there are none."""
     if DRAWN not in a.columns or DRAWN not in b.columns:
         return None  # of runs that are older than draws
-    return sample_figures(_draws(a), _draws(b))
+    # A prompt that comes again is drawn for with the same random numbers, and tells nothing more.
+    prompts = ragged_column(a, PROMPT)
+    first = {tuple(prompts[place].tolist()): place for place in reversed(range(len(a)))}
+    ours, theirs = (_draws(each) for each in (a, b))
+    places = sorted(first.values())
+    return sample_figures([ours[place] for place in places], [theirs[place] for place in places])
 
 
 def _draws(answers: Answers) -> list[NDArray[Any]]:
@@ -135,6 +141,12 @@ def _text(answers: Answers, place: int) -> str:
 def _same_prompts(a: Answers, b: Answers) -> bool:
     ours, theirs = ragged_column(a, PROMPT), ragged_column(b, PROMPT)
     return all(np.array_equal(*pair) for pair in zip(ours, theirs, strict=True))
+
+
+def _same_texts(a: Answers, b: Answers) -> bool:
+    """Whether the same tokens are the same text; decoders differ in blanks at its ends."""
+    same = (np.array_equal(*pair) for pair in zip(ragged_column(a, WRITTEN), ragged_column(b, WRITTEN), strict=True))
+    return all(_text(a, place).strip() == _text(b, place).strip() for place, alike in enumerate(same) if alike)
 
 
 def _continuations(answers: Answers) -> list[Continuation]:

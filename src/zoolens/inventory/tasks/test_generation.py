@@ -183,12 +183,31 @@ def test_what_cannot_be_continued_is_said(tmp_path):
 def test_drawn_texts_of_other_models_are_told_apart():
     random = np.random.default_rng(0)
     ours, theirs, others = (
-        answers(*(written([1], drawn=random.integers(low, low + 3, (6, 5))) for _ in range(12))) for low in (0, 0, 2)
+        answers(*(written([1], drawn=random.integers(low, low + 3, (6, 5)), prompt=(n,)) for n in range(12)))
+        for low in (0, 0, 2)
     )
     assert Generation().figures(ours, theirs).samples.same is None
     found = Generation().figures(ours, others).samples
     assert (found.same, found.draws, found.prompts) == (False, 6, 12)
     assert Generation().figures(answers(written([1])), answers(written([1]))).samples is None
+
+
+def test_prompts_that_come_again_are_counted_once():
+    random = np.random.default_rng(0)
+    ours, theirs = ([written([1], drawn=random.integers(0, 3, (4, 5)), prompt=(n,)) for n in range(3)] for _ in "ab")
+    once = Generation().figures(answers(*ours), answers(*theirs)).samples
+    assert once.prompts == 3
+    assert Generation().figures(answers(*ours, *ours[::-1]), answers(*theirs, *theirs[::-1])).samples == once
+
+
+def test_the_same_tokens_of_another_tokenizer_are_not_compared():
+    ours, other = written([1, 2]), written([1, 2])
+    blank = {**ours, TEXT: np.frombuffer(b" 1 2", np.uint8)}
+    assert Generation().unknown_agreement(answers(ours), answers(blank)) == ""
+    other[TEXT] = np.frombuffer(b"b c", np.uint8)
+    assert "the same tokens are different texts" in Generation().unknown_agreement(answers(ours), answers(other))
+    assert np.isnan(Generation().agreement(answers(ours), answers(other))).all()
+    assert Generation().figures(answers(ours), answers(other)).continuations is None
 
 
 def test_a_model_draws_from_its_distribution(tmp_path):

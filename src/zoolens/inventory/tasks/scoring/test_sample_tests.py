@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from zoolens.inventory.tasks.scoring.sample_tests import ERROR, sample_figures
+from zoolens.findings.comparisons.wording import sample_words
+from zoolens.inventory.tasks.scoring.sample_tests import ENDED, ERROR, sample_figures
 
 TOKENS, DRAWS, PROMPTS = 6, 4, 10
 
@@ -68,3 +69,24 @@ def test_too_few_draws_tell_nothing():
 def test_draws_of_other_lengths_are_not_compared():
     one, other = ([np.zeros((DRAWS, tokens), int)] for tokens in (TOKENS, TOKENS + 1))
     assert sample_figures(one, other) is None
+
+
+def test_places_behind_all_ends_do_not_make_models_alike():
+    random = np.random.default_rng(3)
+    chances = random.dirichlet(np.ones(5), PROMPTS)
+    ours, theirs = (drawn(random, chances) for _ in range(2))
+    longer = [[np.pad(draws, ((0, 0), (0, 90)), constant_values=ENDED) for draws in side] for side in (ours, theirs)]
+    assert sample_figures(*longer) == sample_figures(ours, theirs)
+    empty = [np.full((DRAWS, TOKENS), ENDED)]
+    assert sample_figures(empty, empty).distance == 0
+
+
+def test_the_same_random_numbers_are_no_evidence():
+    chances = np.tile([0.4, 0.6], (600, 1))
+    ours = drawn(np.random.default_rng(4), chances)
+    found = sample_figures(ours, ours)
+    assert (found.repeated, found.same) == (True, None)
+    assert "tells nothing of the models" in sample_words(found)
+    theirs = drawn(np.random.default_rng(5), chances)
+    assert not sample_figures(ours, theirs).repeated
+    assert "position by position: " in sample_words(sample_figures(ours, theirs))
