@@ -115,7 +115,7 @@ class Languages:
         if turns is None:
             turns = Turns(len(model.instances), self._plane.endpoint(name).settings.max_queue)
             self._turns[model] = turns
-        return turns.turn(ids, until - time.monotonic(), model.known)
+        return turns.turn(ids, max(0.0, until - time.monotonic()), model.known)
 
     async def _echoed(
         self, request: GenerationRequest, language: OpenLanguage, ids: list[int], place: int, until: float

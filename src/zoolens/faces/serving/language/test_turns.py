@@ -59,3 +59,14 @@ def test_texts_wait_in_their_order_and_not_for_ever():
         assert order == [2, 5]
 
     asyncio.run(run())
+
+
+def test_a_text_without_time_left_is_too_late_only_where_it_must_wait():
+    async def run():
+        turns = Turns(1, 2)
+        async with turns.turn([0], 0.0, nothing):
+            with pytest.raises(ServingError, match="wrote other texts for 0 s"):
+                async with turns.turn([1], 0.0, nothing):
+                    pass
+
+    asyncio.run(run())
