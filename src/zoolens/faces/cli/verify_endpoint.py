@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--most", type=click.IntRange(1), default=300, show_default=True, help="The most prompts to ask.")
 @click.option(
     "--error", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), default=0.01, show_default=True,
-    help="Probability of a wrong verdict.",
+    help="Of taking a model that differs at 20 % of prompts or more, or of rejecting the right one.",
 )  # fmt: skip
 @click.option(
     "--allowance", type=click.FloatRange(0, 0.5, max_open=True), default=0.02, show_default=True,

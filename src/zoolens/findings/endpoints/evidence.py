@@ -34,6 +34,12 @@ class ShareTest:
     against_other: float = 0.0
     asked: int = 0
     exceeded: int = 0
+    untold: int = 0
+
+    def add_untold(self) -> None:
+        """A prompt that the endpoint tells too little of rejects nobody, and may be one at which another differs."""
+        self.against_other -= math.log(self.telling / HONEST_SHARE)
+        self.untold += 1
 
     def add(self, *, exceeds: bool) -> None:
         of_other, of_honest = (self.telling, HONEST_SHARE) if exceeds else (1 - self.telling, 1 - HONEST_SHARE)

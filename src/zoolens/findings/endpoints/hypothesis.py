@@ -16,7 +16,7 @@ from zoolens.findings.endpoints.evidence import LEARNED, ShareTest, TokenTest, a
 TEMPERATURES: Final = (0.5, 0.75, 1.3, 2.0)
 # A model is taken for the endpoint's where it differs by more than the allowance at fewer prompts than this.
 TELLING: Final = {"short": 0.2, "long": 0.5}
-_WEIGHTS: Final = {"short": 0.4, "long": 0.2, "tokens": 0.4}
+_WEIGHTS: Final = {"short": 2 / 3, "long": 1 / 3}
 _REFUSALS: Final = 2  # of long prompts
 
 Floats = NDArray[np.float64]
@@ -31,12 +31,14 @@ class Standing(Enum):
 @dataclass
 class Hypothesis:
     """`error`: the probability with which a decision may be wrong; `allowance`: total variation of two distributions up
-    to which they may be one model's, in other kernels; `rounding`: what of it tokens are tested with."""
+    to which they may be one model's, in other kernels; `rounding`: what of it tokens are tested with; `by_tokens`: the
+    endpoint tells tokens alone. Otherwise how it chooses tokens says nothing of which model it has."""
 
     name: str
     error: float
     allowance: float
     rounding: float
+    by_tokens: bool = False
     shares: dict[str, ShareTest] = field(
         default_factory=lambda: {kind: ShareTest(telling) for kind, telling in TELLING.items()}
     )
@@ -47,9 +49,14 @@ class Hypothesis:
     def __post_init__(self) -> None:
         self.tokens = TokenTest(self.rounding)
 
-    def add_distance(self, distance: float, *, long: bool) -> None:
+    def add_distance(self, distance: float | None, *, long: bool) -> None:
+        """`distance`: None where too little is told for one."""
+        share = self.shares["long" if long else "short"]
+        if distance is None:
+            share.add_untold()
+            return
         self.distances.append(distance)
-        self.shares["long" if long else "short"].add(exceeds=distance > self.allowance)
+        share.add(exceeds=distance > self.allowance)
 
     def add_token(self, own: Floats, others: Mapping[str, Floats], token: int | None, uniform: float) -> None:
         """`token`: None stands for one that the model does not have, which it gives no probability."""
@@ -67,10 +74,14 @@ class Hypothesis:
     @property
     def log_against(self) -> float:
         """The logarithm of the capital against this hypothesis."""
-        if not self.distances:
+        if self.by_tokens:
             return self.tokens.log_capital
-        shares = [(_WEIGHTS[kind], share.against_honest) for kind, share in self.shares.items()]
-        return mixed([*shares, (_WEIGHTS["tokens"], self.tokens.log_capital)])
+        return mixed([(_WEIGHTS[kind], share.against_honest) for kind, share in self.shares.items()])
+
+    @property
+    def draws_otherwise(self) -> bool:
+        """Whether its tokens are not drawn from its distribution."""
+        return self.tokens.log_capital >= math.log(1 / self.error)
 
     @property
     def standing(self) -> Standing:
@@ -83,6 +94,11 @@ class Hypothesis:
         return Standing.OPEN
 
     @property
+    def untold(self) -> int:
+        """Prompts of which too little was told."""
+        return sum(share.untold for share in self.shares.values())
+
+    @property
     def asked(self) -> int:
         return max(self.tokens.asked, len(self.distances)) + self.refusals
 
@@ -93,7 +109,7 @@ class Hypothesis:
             return f"the endpoint refuses long prompts ({self.refusal.rstrip('.')})"
         share = {kind: f"{test.exceeded} of {test.asked} {kind} prompts" for kind, test in self.shares.items()}
         strongest = max(self.shares, key=lambda kind: self.shares[kind].against_honest)
-        if self.distances and self.shares[strongest].against_honest >= self.tokens.log_capital:
+        if not self.by_tokens:
             return f"at {share[strongest]} the distributions differ by more than {self.allowance:g}"
         best = self.tokens.best
         if best == LEARNED:

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
+import numpy as np
+
 from zoolens.base.errors import ZoolensError
 from zoolens.findings.endpoints.candidate_model import CandidateModel
 from zoolens.findings.endpoints.prompt_pool import Prompt, PromptPool
+from zoolens.findings.endpoints.told_distance import tells_enough
 from zoolens.inventory.runtimes.openai.endpoint_answers import NextToken, in_vocabulary
 from zoolens.inventory.runtimes.openai.endpoint_client import EndpointClient
 from zoolens.inventory.runtimes.openai.endpoint_connection import EndpointRefusal
 
 # How many likely tokens are asked for: what llama.cpp and vLLM give, what OpenAI's completions give, none.
 _TOPS: Final = (20, 5, 0)
+_FEWEST: Final = min(top for top in _TOPS if top)
 _SYSTEM: Final = "You are a helpful assistant."
 _WISH: Final = "Continue this text:\n\n"
 
@@ -33,12 +37,17 @@ class Refused(ZoolensError):
 class Questioner:
     """Asks one endpoint. `by`: None takes log-probabilities where the endpoint tells any."""
 
-    def __init__(self, client: EndpointClient, model: CandidateModel, *, chat: bool, by: By | None) -> None:
+    def __init__(self, client: EndpointClient, model: CandidateModel, *, chat: bool, by: By | None, seed: int) -> None:
         self._client, self._model, self._chat = client, model, chat
         self._tops: Sequence[int] = (0,) if by is By.TOKENS else _TOPS
         self._wanted = by
         self.by = by
-        self._taken = False
+        self._taken = self._told_any = False
+        self._random = np.random.default_rng(seed)
+
+    def evident(self, told: NextToken, allowance: float) -> bool:
+        """Whether enough is told for a distance."""
+        return tells_enough(told, max(self._tops[0], _FEWEST), allowance)
 
     def ids(self, prompt: Prompt) -> list[int]:
         """The tokens that the model sees of a prompt."""
@@ -60,14 +69,17 @@ class Questioner:
                     raise self._unusable(error) from error
                 self._tops = self._tops[1:]
                 continue
+            if not self._told_any and 0 < len(told.top) < self._tops[0] and len(told.top) >= self._tops[1] > 0:
+                self._tops = self._tops[1:]  # it tells fewer than it is asked for, and does not say so
             self._settle(told)
             return told
 
     def _told(self, prompt: Prompt, top: int) -> NextToken:
+        seed = int(self._random.integers(1 << 31))  # a server with a fixed seed would draw the same place each time
         if self._chat:
-            told = self._client.chat(_conversation(self._piece(prompt)), top=top)
+            told = self._client.chat(_conversation(self._piece(prompt)), top=top, seed=seed)
         else:
-            (told,) = self._client.complete([list(prompt.ids)], top=top)
+            (told,) = self._client.complete([list(prompt.ids)], top=top, seed=seed)
         in_vocabulary([told], len(self._model.vocabulary), str(self._client.address))
         return told
 
@@ -80,10 +92,12 @@ class Questioner:
             return  # a token that ends the answer is told without anything
         elif self.by is None:
             self.by = By.TOKENS
-        if self._wanted is By.LOGPROBS and not told.top and told.token.text:
+        if self.by is By.LOGPROBS and not told.top and told.token.text:
             raise ZoolensError(
-                f"{self._client.address} tells no log-probabilities.", hint="Leave --by out, or use --by tokens."
+                f"{self._client.address} tells no log-probabilities{' of some prompts' if self._told_any else ''}.",
+                hint="Ask with --by tokens.",
             )
+        self._told_any |= bool(told.top)
 
     def _piece(self, prompt: Prompt) -> str:
         (text,) = self._model.tokenizer.texts([prompt.ids])

@@ -72,7 +72,7 @@ def test_another_temperature_is_found(temperature):
     random = np.random.default_rng(3)
     counts = []
     for _ in range(20):
-        session = Hypothesis("m", ERROR, 0.02, 0.005)
+        session = Hypothesis("m", ERROR, 0.02, 0.005, by_tokens=True)
         while session.standing is Standing.OPEN and session.asked < 2000:
             (own,) = distributions(random, 1)
             served = at_temperature(own, temperature)
@@ -84,7 +84,7 @@ def test_another_temperature_is_found(temperature):
 
 
 def test_tokens_that_the_model_does_not_have_reject_it():
-    session = Hypothesis("m", ERROR, 0.02, 0.005)
+    session = Hypothesis("m", ERROR, 0.02, 0.005, by_tokens=True)
     (own,) = distributions(np.random.default_rng(4), 1)
     for _ in range(40):
         session.add_token(own, {}, None, 0.5)
@@ -126,6 +126,16 @@ def test_bets_do_not_grow_on_average():
         means = own @ np.array(won)
         assert (means <= 1 + 1e-12).all()
         assert (means > 0.9).all()
+
+
+def test_untold_prompts_reject_nobody_and_keep_the_model_from_being_found():
+    session, told = Hypothesis("m", ERROR, 0.02, 0.005), Hypothesis("m", ERROR, 0.02, 0.005)
+    for number in range(29):
+        told.add_distance(0.001, long=kind_of_next(number))
+        session.add_distance(None if number % 5 == 0 else 0.001, long=kind_of_next(number))
+    assert told.standing is Standing.FITS
+    assert session.standing is Standing.OPEN
+    assert session.log_against < 0
 
 
 def test_two_refused_long_prompts_reject():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from zoolens.findings.endpoints.told_distance import Vocabulary, told_distance
+from zoolens.findings.endpoints.told_distance import Vocabulary, tells_enough, told_distance
 from zoolens.inventory.runtimes.openai.endpoint_answers import NextToken, ToldToken
 
 PIECES = [b"a", b" a", b"\xf0\x9f", b"\xe2", b"<end>", b"b"]
@@ -14,8 +14,8 @@ def vocabulary():
     return Vocabulary.of(PIECES, SHOWN)
 
 
-def told(*entries):
-    return NextToken(entries[0][0], None, tuple((token, float(np.log(chance))) for token, chance in entries))
+def told(*entries, chosen=0):
+    return NextToken(entries[chosen][0], None, tuple((token, float(np.log(chance))) for token, chance in entries))
 
 
 def text(content):
@@ -36,6 +36,29 @@ def test_numbers_are_told_apart_and_the_rest_is_one(vocabulary):
     swapped = told((number(0), 0.2), (number(1), 0.5))
     assert told_distance(swapped, OWN, vocabulary) == pytest.approx(0.3)
     assert told_distance(told((number(0), 0.9)), OWN, vocabulary) == pytest.approx(0.4)
+
+
+def test_an_unlikely_token_alone_is_no_agreement(vocabulary):
+    """What is not told is no likelier than what is, but for the chosen token, which is told in any case."""
+    rare = ((number(3), 0.05), (number(4), 0.05))
+    assert told_distance(told(*rare), OWN, vocabulary) == pytest.approx(0.45 + 0.15 + 0.05 + 0.05)
+    chosen = told((number(0), 0.5), (number(4), 0.05), chosen=1)
+    assert told_distance(chosen, OWN, vocabulary) == pytest.approx(0)
+    only = told((number(4), 0.05))
+    assert told_distance(only, OWN, vocabulary) == pytest.approx(0)
+    often = told(*((text(b"<end>"), 0.01) for _ in range(5)))
+    assert told_distance(often, OWN, vocabulary) > 0.8
+    assert not tells_enough(only, 20, 0.02)
+    assert tells_enough(only, 1, 0.02)
+    assert tells_enough(told((number(0), 0.99)), 20, 0.02)
+
+
+def test_blank_tokens_are_told_apart_among_the_likely():
+    blanks = Vocabulary.of([b"\n", b" ", b"\t", b"b"], ["\n", " ", "\t", "b"])
+    own = np.array([0.5, 0.1, 0.2, 0.2])
+    assert told_distance(told((text(b"\n"), 0.5), (text(b"b"), 0.2)), own, blanks) == pytest.approx(0)
+    assert told_distance(told((text(b" "), 0.5), (text(b"\n"), 0.1)), own, blanks) > 0.1
+    assert blanks.class_of(text(b"")) == blanks.class_of(text(b" "))
 
 
 def test_texts_that_cannot_be_told_apart_are_one(vocabulary):

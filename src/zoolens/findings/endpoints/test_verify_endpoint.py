@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import time
+import urllib.request
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from zoolens.base.store.records import RunKind
 from zoolens.base.store.series import read_series
 from zoolens.base.store.store import open_store
 from zoolens.base.verdicts.verdict import Outcome
-from zoolens.findings.endpoints.verification_words import as_data, sentence
+from zoolens.findings.endpoints.verification_words import as_data, limits, sentence
 from zoolens.findings.endpoints.verify_endpoint import verify_endpoint
 from zoolens.testing import language_models
 from zoolens.testing.endpoint_server import Reply, answering
@@ -67,7 +70,7 @@ def verified(address, model, others=(), **settings):
 def test_an_honest_server_has_the_model(served, own, data):
     found = verified(served, own, data=data)
     assert found.verdict.outcome is Outcome.SAME
-    assert "at that precision" in sentence(found)
+    assert "or a model within a total variation of 0.02 of it at more than 80% of short prompts" in sentence(found)
     assert len(found.asked) < 40
     assert max(found.named.distances) < 0.02
     assert sum(each.long for each in found.asked) >= 5
@@ -143,11 +146,68 @@ def simulated(own_temperature=1.0, *, stall_after=None, lie=None):
     return answering(answer)
 
 
+def changed(address, change):
+    """What stands before a server and changes its answers, whose number and document it is given."""
+    count = itertools.count()
+
+    def answer(path, document, headers):
+        body = json.dumps(document).encode() if document else None
+        request = urllib.request.Request(
+            f"{address}{path.removeprefix('/v1')}", body, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            told = json.load(reply)
+        return Reply(change(next(count), told) if body else told)
+
+    return answering(answer)
+
+
+def silent(number, told):
+    return {"choices": [{"text": "A"}]} if number > 5 else told
+
+
+def blurred(number, told):
+    """Tells the least likely token alone."""
+    entry = told["choices"][0]["logprobs"]["content"][0]
+    entry["top_logprobs"] = entry["top_logprobs"][-1:]
+    return told
+
+
+def greedy(number, told):
+    """Chooses the tenth likeliest token each time, and tells the truth of its log-probabilities."""
+    entry = told["choices"][0]["logprobs"]["content"][0]
+    entry |= entry["top_logprobs"][9]
+    return told
+
+
+def test_prompts_without_log_probabilities_are_not_left_out(served, own, data):
+    with changed(served, silent) as address:
+        found = verified(address, own, data=data)
+    assert found.verdict.outcome is Outcome.NOT_KNOWN
+    assert "tells no log-probabilities of some prompts" in sentence(found)
+
+
+def test_an_unlikely_token_alone_is_no_evidence(served, own, other, data):
+    for model in (own, other):
+        with changed(served, blurred) as address:
+            found = verified(address, model, data=data, most=30)
+        assert found.verdict.outcome is Outcome.NOT_KNOWN
+        assert not found.named.distances
+        assert found.named.untold == 30
+
+
+def test_how_tokens_are_chosen_does_not_say_whose_log_probabilities_they_are(served, own, data):
+    with changed(served, greedy) as address:
+        found = verified(address, own, data=data)
+    assert found.verdict.outcome is Outcome.SAME
+    assert any("its tokens are not drawn from them" in line for line in limits(found))
+
+
 def test_tokens_alone_tell_two_models_apart(own, other, data):
     with simulated() as address:
         found = verified(address, own, [other], data=data)
-    assert found.verdict.outcome is Outcome.SAME
-    assert sentence(found).startswith("Of these models it is file:own")
+    assert found.verdict.outcome is Outcome.NOT_KNOWN
+    assert "of these models only file:own.gguf is left" in sentence(found)
 
 
 def test_tokens_alone_never_say_that_it_is_the_only_model_there_is(own, data):

@@ -59,7 +59,7 @@ class Verification:
         """Whether the named model is the only one that may be behind the endpoint, and was found to be."""
         if self.failure or self.fitting() != [self.named]:
             return False
-        return self.named.standing is Standing.FITS or (self.by is By.TOKENS and len(self.hypotheses) > 1)
+        return self.named.standing is Standing.FITS
 
     @property
     def verdict(self) -> Verdict:
@@ -72,6 +72,8 @@ class Verification:
     def _remedy(self) -> str:
         if self.failure:
             return "Run the command again."
-        if self.by is By.TOKENS and len(self.hypotheses) == 1:
-            return "Name models that it could be instead with --or."
+        if self.by is By.TOKENS:
+            return "Tokens alone exclude models that are named with --or, and never say that it is this one."
+        if self.named.untold:
+            return "The endpoint tells too few likely tokens, or nothing of prompts that its first token ends."
         return "Ask more prompts with --most."

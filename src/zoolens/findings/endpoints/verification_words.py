@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from zoolens.base.verdicts.verdict import Outcome
-from zoolens.findings.endpoints.hypothesis import Hypothesis, Standing
+from zoolens.findings.endpoints.hypothesis import TELLING, Hypothesis, Standing
 from zoolens.findings.endpoints.questions import By
 from zoolens.findings.endpoints.verification import Verification
 
@@ -15,7 +15,7 @@ from zoolens.findings.endpoints.verification import Verification
 def sentence(found: Verification) -> str:
     """The verdict, with what it was seen by, the number of prompts and the error."""
     name, count = found.named.name, f"{len(found.asked):,} prompts"
-    error = f"error at most {found.named.error:.0%}" if found.named.error >= 0.01 else f"error {found.named.error:g}"
+    error = f"error {found.named.error:g}"
     outcome = found.verdict.outcome
     left = [each.name for each in found.fitting()]
     if outcome is Outcome.DIFFERENT:
@@ -24,14 +24,15 @@ def sentence(found: Verification) -> str:
         if not instead and len(found.hypotheses) > 1:
             found_instead = f" It could be {' or '.join(left)}." if left else " It is none of the other models either."
         return f"It is not {name}: {found.named.cause} ({count}, {error}).{found_instead}"
-    if outcome is Outcome.SAME and found.by is By.TOKENS:
-        return f"Of these models it is {name}: its tokens exclude the others ({count}, {error})."
     if outcome is Outcome.SAME:
         return (
-            f"It is {name} at that precision: its log-probabilities are the model's, to a total variation of "
-            f"{found.named.allowance:g} ({count}, {error})."
+            f"It is {name}, or a model within a total variation of {found.named.allowance:g} of it at more than "
+            f"{1 - TELLING['short']:.0%} of short prompts and {1 - TELLING['long']:.0%} of long ones "
+            f"({count}, {error})."
         )
     why = f" Asking ended early: {found.failure}" if found.failure else ""
+    if found.by is By.TOKENS and len(left) == 1 < len(found.hypotheses):
+        return f"Not known: of these models only {left[0]} is left by its tokens ({count}, {error}).{why}"
     if left == [name] and found.named.standing is Standing.OPEN:
         return f"Not known: it could be {name}; nothing found so far excludes it ({count}, {error}).{why}"
     return f"Not known: it could be {' or '.join(left)} ({count}, {error}).{why}"
@@ -45,15 +46,24 @@ def model_lines(found: Verification) -> Iterator[tuple[str, str]]:
 
 def _evidence(each: Hypothesis) -> str:
     odds = f"evidence against it 10^{each.log_against / math.log(10):.1f}"
+    if not each.distances and not each.by_tokens:
+        return f"{odds}{_untold(each)}"
     if not each.distances:
         return f"{odds} from {each.tokens.asked:,} tokens"
     largest, mean = max(each.distances), sum(each.distances) / len(each.distances)
-    return f"{odds}, total variation {mean:.4f} on average and {largest:.4f} at most"
+    return f"{odds}, total variation {mean:.4f} on average and {largest:.4f} at most{_untold(each)}"
+
+
+def _untold(each: Hypothesis) -> str:
+    return f", too little told of {each.untold:,} prompts" if each.untold else ""
 
 
 def limits(found: Verification) -> Iterator[str]:
     """What the verdict does not say."""
     if found.by is By.LOGPROBS:
+        for each in found.hypotheses:
+            if each.standing is Standing.FITS and each.draws_otherwise:
+                yield f"The log-probabilities are those of {each.name}; its tokens are not drawn from them."
         yield (
             "Log-probabilities say which model computes them. Whether tokens are chosen by them, at the temperature "
             "that is asked for, takes more prompts to see: --by tokens asks for that alone."

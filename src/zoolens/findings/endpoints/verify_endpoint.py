@@ -53,9 +53,10 @@ def verify_endpoint(
 ) -> Verification:
     """Asks an OpenAI-compatible endpoint whether `model` answers there, with as few prompts as are needed.
 
-    Models are run here, in `runtime`, and must be able to continue sequences. `error`: probability with which the named
-    model is wrongly rejected, or another one taken for it; `allowance`: total variation that other kernels may make;
-    `context`: tokens of the long prompts; `seed`: of the prompts, drawn anew by default so that nobody knows them.
+    Models are run here, in `runtime`, and must be able to continue sequences. `error`: probability with which the model
+    that answers is rejected, or one taken for it that differs at a fifth of prompts or more; `allowance`: total
+    variation that other kernels may make; `context`: tokens of the long prompts; `seed`: of the prompts, drawn anew by
+    default so that nobody knows them.
     """
     _check(error, allowance, most, context)
     seed = secrets.randbits(63) if seed is None else seed
@@ -80,7 +81,7 @@ def verify_endpoint(
             dict(client.about),
             settings,
         )
-        questioner = Questioner(client, models[0], chat=chat, by=wanted)
+        questioner = Questioner(client, models[0], chat=chat, by=wanted, seed=seed ^ 2)
         _ask_all(found, questioner, models, pool, progress or Silent())
     if keep:
         found.run = store_verification(found, models, store)
@@ -131,12 +132,14 @@ def _ask_one(
     vocabulary = models[0].vocabulary
     classes = {name: vocabulary.in_classes(own) for name, own in chances.items()}
     token = vocabulary.class_of(told.token)
-    distances = {}
+    distances: dict[str, float] = {}
     for each in found.hypotheses:
-        distance = told_distance(told, chances[each.name], vocabulary)
-        if distance is not None and found.by is By.LOGPROBS:
+        each.by_tokens = found.by is By.TOKENS
+        if found.by is By.LOGPROBS:
+            enough = questioner.evident(told, each.allowance)
+            distance = told_distance(told, chances[each.name], vocabulary) if enough else None
             each.add_distance(distance, long=prompt.long)
-            distances[each.name] = distance
+            distances |= {} if distance is None else {each.name: distance}
         others = {name: chances_of for name, chances_of in classes.items() if name != each.name}
         each.add_token(classes[each.name], others, token, uniform)
     shown = told.token.text.decode("utf-8", "replace")

@@ -64,13 +64,11 @@ class EndpointClient:
         seed: int | None = None,
     ) -> list[NextToken]:
         """The next token after each prompt. `top`: how many of the most likely ones are asked for; `fresh`: nothing of
-        an earlier prompt is used again, where the server knows how."""
+        an earlier prompt is used again, where the server knows how; `seed`: of its choice, where it takes one."""
         body: dict[str, Any] = {"prompt": _written(prompts), "max_tokens": 1, "temperature": temperature, "top_p": 1}
         if top:
             body["logprobs"] = top
-        if seed is not None:
-            body["seed"] = seed
-        answers = self._ask("/completions", body, len(prompts), top, _FRESH if fresh else {})
+        answers = self._ask("/completions", body, len(prompts), top, {**(_FRESH if fresh else {}), **_seeded(seed)})
         return [self._one(positions) for positions in answers]
 
     def chat(self, messages: Sequence[Mapping[str, str]], *, top: int = 0, seed: int | None = None) -> NextToken:
@@ -78,9 +76,7 @@ class EndpointClient:
         body: dict[str, Any] = {"messages": list(messages), "max_tokens": 1, "temperature": 1, "top_p": 1}
         if top:
             body |= {"logprobs": True, "top_logprobs": top}
-        if seed is not None:
-            body["seed"] = seed
-        return self._one(self._ask("/chat/completions", body, 1, top, {})[0])
+        return self._one(self._ask("/chat/completions", body, 1, top, _seeded(seed))[0])
 
     def echo(self, ids: Sequence[int], top: int) -> list[NextToken] | None:
         """What is told of every position of a text, the first of which has nothing; None where the server cannot."""
@@ -119,6 +115,10 @@ class EndpointClient:
     def _models(self) -> list[Mapping[str, Any]]:
         listed = self._connection.get("/models").get("data")
         return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+
+
+def _seeded(seed: int | None) -> Mapping[str, Any]:
+    return {} if seed is None else {"seed": seed}
 
 
 def _short(value: Any) -> str | float | None:
