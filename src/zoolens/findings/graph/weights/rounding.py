@@ -56,11 +56,27 @@ _TIES: Final = 1e-4  # of values, which lie so near the middle between two steps
 # Times the values that are expected to come out otherwise. On copies of a real model in eight types, each pair of which
 # was rounded from one original, it was 0.66 to 2.14: grids of equal steps meet each other at the same places.
 _MORE_FLIPS: Final = 2.5
+_FEWER_FLIPS: Final = 0.5
 _NEAREST: Final = 0.999  # of values that lie within half a step
 _MORE_ERROR: Final = 1.15  # times the error that steps of this size give on average; real copies have at most 1.08
 _SIGMAS: Final = 3.0  # by which a small tensor may lie above what is expected
 _BLOCK: Final = 32  # values that share a scale, and therefore come out otherwise together
 _MOVED: Final = 1e-3  # of values that no rounding can have moved so far
+
+
+_UNSEEN_FLIPS: Final = 0.8  # of the first side's own steps: noise that gives as many flips as `_MORE_FLIPS` allows
+_UNSEEN_ERROR: Final = (_MORE_ERROR**2 - 1) ** 0.5  # of the error of rounding, which noise of its own adds up with
+_LEAST_HALF: Final = 2.0**-25  # half of the least step in float16: smaller ones are stored as zero
+
+
+class Reason(Enum):
+    """Why it is not known what two tensors are to each other."""
+
+    NONE = ""
+    NOT_FINITE = "not finite"
+    NO_STEPS = "steps not known"
+    NEAR = "near"
+    WHOLE_NUMBERS = "whole numbers"
 
 
 class Kind(Enum):
@@ -81,11 +97,13 @@ class Tally:
     rounded: int = 0  # that were rounded again, because the type's rounding is known
     flipped: int = 0  # of those, that came out as another number
     expected: float = 0.0  # of those, that come out as another number because the first side was rounded before
+    stepped: int = 0  # that have known steps
     within: int = 0  # that lie within half a step
     moved: int = 0  # that lie further away than a step
     squared_error: float = 0.0
     squared_length: float = 0.0
     squared_rounding: float = 0.0  # what rounding to these steps gives on average
+    squared_unseen: float = 0.0  # of changes that would not be seen
     finite: bool = True
 
     def __add__(self, other: Tally) -> Tally:
@@ -114,15 +132,41 @@ class Tally:
         return Kind.TRAINED if self.moved > _MOVED * self.values else Kind.UNKNOWN
 
     @property
+    def reason(self) -> Reason:
+        """Why the kind is not known."""
+        if self.kind is not Kind.UNKNOWN:
+            return Reason.NONE
+        if not self.finite:
+            return Reason.NOT_FINITE
+        return Reason.NEAR if self.stepped else Reason.NO_STEPS
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the values rounded again give the same numbers, as nearly no other values would."""
+        return self.rounded > 0 and self.flipped <= _TIES * self.values
+
+    @property
+    def unseen(self) -> float:
+        """The relative length of changes that would look the same as the rounding; 0 where it could be repeated."""
+        if self.kind is not Kind.ROUNDED or self.repeated:
+            return 0.0
+        return min(_ratio(self.squared_unseen, self.squared_length), _UNSEEN_ERROR * self.predicted)
+
+    @property
     def _is_rounding(self) -> bool:
         if self.within < _NEAREST * self.values:
             return False
+        if self.repeated:
+            return True
         if self.rounded and not self.expected:
-            return self.flipped <= _TIES * self.values
+            return False
         if self.error > (_MORE_ERROR + _SIGMAS / self.values**0.5) * self.predicted:
             return False
         spread = _SIGMAS * (_BLOCK * self.expected) ** 0.5 + _BLOCK
-        return not self.rounded or self.flipped <= _MORE_FLIPS * self.expected + _TIES * self.values + spread
+        if not self.rounded:
+            return True
+        least = _FEWER_FLIPS * self.expected - _SIGMAS * self.expected**0.5
+        return least <= self.flipped <= _MORE_FLIPS * self.expected + spread
 
 
 @dataclass(frozen=True)
@@ -147,8 +191,11 @@ def steps_of(raw: NDArray[np.uint8], values: Array, type_: str) -> Steps | None:
     low, high = (_with_codes(raw, own, grid, byte) for byte in (grid.lowest, grid.highest))
     step = np.abs(high - low) / (grid.levels - 1)
     slack = step * np.float32(grid.levels * _STEP_ROUNDING + _SLACK) + np.abs(values) * np.float32(_STEP_ROUNDING)
+    # Scales that are rounded to zero leave values of up to the step of the block's largest scale.
+    largest = step.reshape(-1, own.block).max(axis=1, keepdims=True) + np.float32(grid.levels * _LEAST_HALF)
+    slack = np.where(step > 0, slack, np.broadcast_to(largest, (largest.size, own.block)).reshape(step.shape))
     # Q8_0 has numbers down to -128, which no rounding gives.
-    at_end = (values == low) | (values == high)
+    at_end = ((values == low) | (values == high)) & (step > 0)
     return Steps(step, slack, at_end)
 
 
@@ -203,8 +250,10 @@ def tally(original: Array, other: Array, rounding: Steps | None, before: Steps |
     # Beyond the end of its grid a value is cut, by a step at most.
     allowed = np.where(rounding.at_end, step, step / 2) + slack
     flipped, expected = _flips(other, rounding.step, own, again)
+    unseen = _UNSEEN_FLIPS * own if again is not None else np.where(rounding.step > 0, slack + own, 0)
     return replace(
         counts,
+        stepped=original.size,
         rounded=0 if again is None else original.size,
         flipped=flipped,
         expected=expected,
@@ -212,6 +261,7 @@ def tally(original: Array, other: Array, rounding: Steps | None, before: Steps |
         moved=int(((distance > step + slack) & ~rounding.at_end).sum()),
         squared_rounding=float((np.square(rounding.step, dtype=np.float64) + np.square(own, dtype=np.float64)).sum())
         / 12,
+        squared_unseen=float(np.square(unseen, dtype=np.float64).sum()),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.weights import stored_weights as stored
-from zoolens.findings.graph.weights.rounding import GRIDS, TYPES, Kind, steps_of
+from zoolens.findings.graph.weights.rounding import GRIDS, TYPES, Kind, Reason, steps_of, tally
 from zoolens.findings.graph.weights.weight_diff import compare_files, weight_diff
 from zoolens.findings.graph.weights.weight_words import headline
 from zoolens.inventory.runtimes.llamacpp.gguf_copy import copy_gguf
@@ -115,6 +115,54 @@ def test_values_that_are_no_numbers_are_not_known(source, copied):
         return np.where(np.arange(values.size).reshape(values.shape) == 5, np.nan, values)
 
     assert matrices(kinds(source, copied("F32", broken))) == {Kind.UNKNOWN}
+
+
+def test_values_that_may_be_anything_are_not_called_near(source, copied):
+    def zero(tensor, values):
+        return np.zeros_like(values)
+
+    def broken(tensor, values):
+        return np.where(np.arange(values.size).reshape(values.shape) == 5, np.nan, values)
+
+    assert matrices(kinds(source, copied("Q4_0", zero))) == {Kind.TRAINED}
+    found = weight_diff(source, copied("F32", broken))
+    assert "contain infinities or values that are no numbers" in headline(found)
+    assert "near enough" not in headline(found)
+    error = found.as_data()["tensors"][0]["error"]
+    assert error is None
+    json.dumps(found.as_data(), allow_nan=False)
+
+
+def test_a_type_whose_steps_are_not_known_explains_nothing():
+    values = np.random.default_rng(0).normal(size=(4, 64)).astype(np.float32)
+    counts = tally(values, -values, None, None, None)
+    assert (counts.kind, counts.reason) == (Kind.UNKNOWN, Reason.NO_STEPS)
+
+
+def test_a_light_training_of_a_side_that_was_rounded_before_is_not_excluded(copied):
+    one, other = copied("BF16"), copied("Q4_0", perturbed(0.002))
+    found = weight_diff(one, other)
+    told = headline(found)
+    assert "Nothing but" not in told
+    if found.is_rounding:
+        assert "training that changes weights by less than about" in told
+        assert found.unseen >= 0.001
+
+
+@pytest.mark.parametrize("type_", ["Q4_K", "Q6_K"])
+def test_a_type_that_cannot_be_rounded_again_says_how_much_is_not_seen(type_):
+    raw = np.concatenate([rows_of(type_, seed) for seed in range(40)])
+    stored = decoded(raw, TYPES[type_])
+    steps = steps_of(raw, stored, type_)
+    random = np.random.default_rng(0)
+    original = (stored + random.uniform(-0.5, 0.5, stored.shape) * steps.step).astype(np.float32)
+    counts = tally(original, stored, steps, None, None)
+    assert (counts.kind, counts.repeated) == (Kind.ROUNDED, False)
+    assert 0 < counts.unseen < counts.predicted / 2
+    size = counts.unseen * np.sqrt(np.square(original).mean())
+    for part, rounded in ((0.3, True), (3.0, False)):
+        trained = (original + part * size * random.normal(size=original.shape)).astype(np.float32)
+        assert (tally(trained, stored, steps, None, None).kind is Kind.ROUNDED) is rounded
 
 
 # --- grids

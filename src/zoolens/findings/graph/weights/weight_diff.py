@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from zoolens.base.engine.policy import Rights
 from zoolens.base.engine.sandbox import trusted
 from zoolens.base.errors import ModelError, first_line
 from zoolens.base.present.results import Result, frame
-from zoolens.findings.graph.weights.rounding import Kind, Tally, rounded_again, tally
+from zoolens.findings.graph.weights.rounding import Kind, Reason, Tally, rounded_again, tally
 from zoolens.findings.graph.weights.stored_weights import StoredTensor, piece_rows, stored_weights
 
 SUFFIXES: Final = (".gguf", ".safetensors")
@@ -32,10 +33,19 @@ class TensorPair:
     error: float
     predicted: float
     rounded: str
+    reason: Reason = Reason.NONE  # why the kind is not known
+    repeated: bool = False  # whether the values rounded again give the same numbers
+    unseen: float = 0.0  # relative changes that would look the same as this rounding
 
     @property
     def group(self) -> tuple[Kind, tuple[str, str], str]:
         return self.kind, self.types, self.rounded
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain values; None for an error that is no finite number."""
+        plain = {"kind": self.kind.value, "reason": self.reason.value, "types": list(self.types)}
+        measured = {name: _finite(getattr(self, name)) for name in ("error", "predicted", "unseen")}
+        return vars(self) | plain | measured
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,6 +82,16 @@ class WeightDiff(Result):
         known = self.count(Kind.EQUAL) + self.count(Kind.ROUNDED)
         return self.whole and known == len(self.pairs) and self.count(Kind.ROUNDED) > 0
 
+    @property
+    def repeated(self) -> bool:
+        """Whether every tensor that was rounded gave the same numbers when it was rounded again."""
+        return all(pair.repeated for pair in self.pairs if pair.kind is Kind.ROUNDED)
+
+    @property
+    def unseen(self) -> float:
+        """The largest relative change that would look the same as the rounding of its tensor."""
+        return max((pair.unseen for pair in self.pairs), default=0.0)
+
     def groups(self) -> Iterator[tuple[TensorPair, ...]]:
         """Pairs of one kind and the same types, those with most numbers first."""
         grouped: dict[tuple[Any, ...], list[TensorPair]] = {}
@@ -81,12 +101,12 @@ class WeightDiff(Result):
 
     def frame(self) -> Any:
         """Returns a pandas DataFrame with a row for each tensor that both files have."""
-        rows = ({**vars(pair), "kind": pair.kind.value} for pair in self.pairs)
+        rows = ({**vars(pair), "kind": pair.kind.value, "reason": pair.reason.value} for pair in self.pairs)
         return frame(rows, "WeightDiff.frame")
 
     def as_data(self) -> dict[str, Any]:
         return {
-            "tensors": [{**vars(pair), "kind": pair.kind.value, "types": list(pair.types)} for pair in self.pairs],
+            "tensors": [pair.as_data() for pair in self.pairs],
             "shares": {kind.value: self.share(kind) for kind in Kind},
             "other_shapes": list(self.reshaped),
             "only_a": list(self.only[0]),
@@ -108,6 +128,10 @@ def weight_diff(a: Path, b: Path) -> WeightDiff:
 
 def _checked(said: Mapping[str, Any]) -> WeightDiff:
     """Values of the types that they should have: a process that was taken over may say anything."""
+    if len(said["pairs"]) > _MOST_ROWS:
+        raise ModelError(
+            f"Of {len(said['pairs']):,} tensors the weights are not compared; {_MOST_ROWS:,} are the most."
+        )
     pairs = tuple(
         TensorPair(
             name=str(pair["name"])[:200],
@@ -117,8 +141,11 @@ def _checked(said: Mapping[str, Any]) -> WeightDiff:
             error=float(pair["error"]),
             predicted=float(pair["predicted"]),
             rounded=pair["rounded"] if pair["rounded"] in ("A", "B") else "",
+            reason=Reason(pair["reason"]),
+            repeated=bool(pair["repeated"]),
+            unseen=float(pair["unseen"]),
         )
-        for pair in said["pairs"][:_MOST_ROWS]
+        for pair in said["pairs"]
     )
     names = [tuple(str(name)[:200] for name in said[key]) for key in ("reshaped", "only_a", "only_b")]
     return WeightDiff(pairs, names[0], (names[1], names[2]))
@@ -149,6 +176,9 @@ def _compared(a: StoredTensor, b: StoredTensor) -> dict[str, Any]:
         "error": counts.error,
         "predicted": counts.predicted,
         "rounded": rounded,
+        "reason": counts.reason.value,
+        "repeated": counts.repeated,
+        "unseen": counts.unseen,
     }
 
 
@@ -169,3 +199,7 @@ def _counts(original: StoredTensor, other: StoredTensor) -> Tally:
         again = None if one_type or steps is None else rounded_again(values, other.type)
         total += tally(values, others, steps, before, again)
     return replace(total, within=0) if one_type else total
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from zoolens.base.errors import ModelError
 from zoolens.base.phrases import first_few
-from zoolens.findings.graph.weights.rounding import Kind
+from zoolens.findings.graph.weights.rounding import Kind, Reason
 from zoolens.findings.graph.weights.weight_diff import SUFFIXES, TensorPair, WeightDiff
 from zoolens.inventory.manifests.locations import resolve_asset
 from zoolens.inventory.zoos.zoo import Entry
 
 _SHOWN: Final = 3
+_REASONS: Final[Mapping[Reason, str]] = {
+    Reason.NEAR: "they are no plain rounding, and near enough for further training or another way to quantise",
+    Reason.NO_STEPS: "the steps of one of their types are not known, so that any values would look so",
+    Reason.NOT_FINITE: "they contain infinities or values that are no numbers",
+    Reason.WHOLE_NUMBERS: "they are whole numbers that differ, or whole numbers beside other types",
+    Reason.NONE: "they have no values",
+}
 
 
 def weight_file(entry: Entry) -> Path:
@@ -31,31 +38,41 @@ def weight_file(entry: Entry) -> Path:
     )
 
 
-def headline(found: WeightDiff, names: tuple[str, str] = ("A", "B")) -> str:
-    """One sentence on all weights."""
+def headline(found: WeightDiff, names: tuple[str, str] = ("A", "B"), *, alone: bool = True) -> str:
+    """One sentence on all weights. `alone`: whether nothing but the weights differs."""
     a, b = names
     if not found.pairs:
         return f"{a} and {b} have no weights of the same name and shape."
     if found.equal:
         return f"All {len(found.pairs)} weight tensors are equal in every value."
+    if found.is_rounding and found.repeated:
+        what = "Nothing but quantisation lies" if alone else "Quantisation explains the difference"
+        return f"{what} between the weights of {a} and {b}: {_rounded(found)}."
     if found.is_rounding:
-        return f"Nothing but quantisation lies between the weights of {a} and {b}: {_rounded(found)}."
-    trained, unknown = found.count(Kind.TRAINED), found.count(Kind.UNKNOWN)
+        return (
+            f"Quantisation explains the difference between the weights of {a} and {b}: {_rounded(found)}; training "
+            f"that changes weights by less than about {_limit(found.unseen)} would look the same."
+        )
+    trained = found.count(Kind.TRAINED)
     parts = []
     if trained:
         parts.append(
             f"{_tensors(trained, found)} ({_percent(found.share(Kind.TRAINED))} of the numbers) have values that no "
             "rounding gives: another training, or weights that were rewritten, such as norms multiplied in"
         )
-    if unknown:
-        parts.append(
-            f"of {_tensors(unknown, found)} ({_percent(found.share(Kind.UNKNOWN))} of the numbers) it is not known: "
-            "they are no plain rounding, and near enough for further training or another way to quantise"
-        )
+    parts += list(_unknown(found))
     if found.count(Kind.ROUNDED):
         parts.append(f"rounding explains {_rounded(found)}")
     parts += list(_apart(found, names))
     return f"The weights differ: {'; '.join(parts)}."
+
+
+def _unknown(found: WeightDiff) -> Iterator[str]:
+    for reason, words in _REASONS.items():
+        pairs = [pair for pair in found.pairs if pair.kind is Kind.UNKNOWN and pair.reason is reason]
+        if pairs:
+            share = _percent(sum(pair.values for pair in pairs) / max(1, found.values))
+            yield f"of {_tensors(len(pairs), found)} ({share} of the numbers) it is not known: {words}"
 
 
 def _rounded(found: WeightDiff) -> str:
@@ -97,6 +114,10 @@ def _percent(share: float) -> str:
     if 0 < share < 0.0005:
         return "< 0.1 %"
     return f"{100 * share:.1f} %"
+
+
+def _limit(share: float) -> str:
+    return f"{100 * share:.1g} %"
 
 
 def _range(values: Sequence[float]) -> str:
