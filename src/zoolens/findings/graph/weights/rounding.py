@@ -211,7 +211,7 @@ def float_steps(values: Array, type_: str) -> Steps:
     """The distances of neighbours in a type of floats. Below the least normal number they are all the same."""
     digits, least = {"F16": (10, -14), "BF16": (7, -126), "F32": (23, -126), "F64": (52, -1022)}[type_]
     _, exponents = np.frexp(values)
-    power = np.maximum(exponents - 1, least) - digits
+    power = np.where(values == 0, least, np.maximum(exponents - 1, least)) - digits  # frexp gives zero the exponent 0
     step = np.ldexp(np.float32(1), power).astype(np.float32)
     return Steps(step, np.zeros_like(step), np.zeros(values.shape, bool))
 

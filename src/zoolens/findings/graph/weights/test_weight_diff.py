@@ -11,7 +11,7 @@ import pytest
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.weights import stored_weights as stored
-from zoolens.findings.graph.weights.rounding import GRIDS, TYPES, Kind, Reason, steps_of, tally
+from zoolens.findings.graph.weights.rounding import GRIDS, TYPES, Kind, Reason, float_steps, steps_of, tally
 from zoolens.findings.graph.weights.weight_diff import compare_files, weight_diff
 from zoolens.findings.graph.weights.weight_words import headline
 from zoolens.inventory.runtimes.llamacpp.gguf_copy import copy_gguf
@@ -124,7 +124,9 @@ def test_values_that_may_be_anything_are_not_called_near(source, copied):
     def broken(tensor, values):
         return np.where(np.arange(values.size).reshape(values.shape) == 5, np.nan, values)
 
-    assert matrices(kinds(source, copied("Q4_0", zero))) == {Kind.TRAINED}
+    for type_ in ("Q4_0", "BF16", "F16"):
+        assert matrices(kinds(source, copied(type_, zero))) == {Kind.TRAINED}
+    assert float_steps(np.zeros(1, np.float32), "BF16").step[0] < 1e-38
     found = weight_diff(source, copied("F32", broken))
     assert "contain infinities or values that are no numbers" in headline(found)
     assert "near enough" not in headline(found)
@@ -159,7 +161,7 @@ def test_a_type_that_cannot_be_rounded_again_says_how_much_is_not_seen(type_):
     counts = tally(original, stored, steps, None, None)
     assert (counts.kind, counts.repeated) == (Kind.ROUNDED, False)
     assert 0 < counts.unseen < counts.predicted / 2
-    size = counts.unseen * np.sqrt(np.square(original).mean())
+    size = np.where(steps.step > 0, steps.slack, 0)
     for part, rounded in ((0.3, True), (3.0, False)):
         trained = (original + part * size * random.normal(size=original.shape)).astype(np.float32)
         assert (tally(trained, stored, steps, None, None).kind is Kind.ROUNDED) is rounded
