@@ -166,7 +166,7 @@ class Tally:
         if not self.rounded:
             return True
         least = _FEWER_FLIPS * self.expected - _SIGMAS * self.expected**0.5
-        return least <= self.flipped <= _MORE_FLIPS * self.expected + spread
+        return bool(least <= self.flipped <= _MORE_FLIPS * self.expected + spread)
 
 
 @dataclass(frozen=True)
