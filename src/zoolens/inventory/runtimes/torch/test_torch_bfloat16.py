@@ -46,6 +46,19 @@ def test_weights_are_cast_and_tables_that_a_network_makes_itself_are_not():
     assert module.table.dtype == torch.float32
 
 
+def test_weights_that_a_network_of_transformers_names_stay_in_float32():
+    class Named(Scaled):
+        _keep_in_fp32_modules = ("linear",)
+        _keep_in_fp32_modules_strict = ("inner.running_*", "linear.bias")
+
+    module = network_in_bfloat16(torch, Named().eval())
+    assert {name for name, value in module.state_dict().items() if value.dtype == torch.float32} == {
+        "inner.running_mean",
+        "inner.running_var",
+        "linear.bias",
+    }
+
+
 def test_answers_are_those_of_torch_as_float32_and_whole_numbers_stay_exact():
     module = network_in_bfloat16(torch, Scaled().eval())
     values = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)

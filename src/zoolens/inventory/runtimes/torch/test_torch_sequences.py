@@ -9,6 +9,7 @@ from zoolens.base.errors import ModelError, UnsupportedAbility
 from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
 from zoolens.inventory.runtimes.isolation.isolated import open_isolated
 from zoolens.inventory.runtimes.runtime import ModelFiles, Options, TensorSpec
+from zoolens.inventory.runtimes.torch import torch_sequences
 from zoolens.inventory.runtimes.torch.torch_runtime import Torch
 from zoolens.testing import models
 
@@ -75,6 +76,18 @@ def test_tokens_that_stay_are_not_computed_again(tmp_path):
         session.extend(ids(1))
         session.extend(ids(3), 14)
     assert computed == [2, 1, 3]
+
+
+def test_a_long_text_is_computed_in_pieces(tmp_path, monkeypatch):
+    text = ids(30, rows=2)
+    with Torch().open(files(tmp_path)) as session:
+        whole = session.extend(text)
+        session._sequences._takes_positions = False
+        computed, forward = [], session._module.forward
+        session._module.forward = lambda **given: computed.append(given["input_ids"].shape[1]) or forward(**given)
+        monkeypatch.setattr(torch_sequences, "_PIECE", 24)
+        np.testing.assert_allclose(session.extend(text, 0), whole, atol=2e-5)
+    assert computed == [12, 12, 6]
 
 
 def test_a_cache_that_broke_while_it_was_cut_is_made_anew(tmp_path):

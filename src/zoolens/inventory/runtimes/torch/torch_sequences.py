@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from zoolens.base.errors import ModelError, UnsupportedAbility
 from zoolens.inventory.runtimes.sequences import Array, Sequences
 
+_PIECE: Final = 512  # tokens at once of a network that answers the whole vocabulary for each of them
 _TRIED: Final = 6  # tokens with which it is tried whether the cache changes the answer
 _EXACT: Final = 1e-3  # nats; of float32
 _COARSE: Final = 0.25  # nats; of 16 bits
@@ -35,7 +36,11 @@ class CachedSequences:
             self._try()
         self._cut(stays)
         begin, self._alive = self._alive, 0
-        found = self._log_probabilities(self._logits(whole[:, begin:]))
+        rows, count = whole.shape
+        step = count if self._takes_positions else max(1, _PIECE // rows)
+        for place in range(begin, count, step):
+            logits = self._logits(whole[:, place : place + step])
+        found = self._log_probabilities(logits)
         self._alive = whole.shape[1]
         self._sequences.tokens = whole
         return found
