@@ -70,6 +70,11 @@ class Hypothesis:
         """The endpoint did not take a prompt that the model takes."""
         self.refusals += 1
         self.refusal = reason
+        self.shares["long"].add_untold()
+
+    def withdraw_refusals(self) -> None:
+        """It took a prompt as long as those."""
+        self.refusals = 0
 
     @property
     def log_against(self) -> float:

@@ -28,10 +28,11 @@ class Prompt:
 
 
 class PromptPool:
-    """Draws pieces of texts. `context`: tokens of a long one."""
+    """Draws pieces of texts, each once. `length`: tokens of a long one."""
 
-    def __init__(self, texts: Sequence[str], tokenizer: GeneratingTokenizer, context: int, seed: int) -> None:
-        self._texts, self._tokenizer, self._context = texts, tokenizer, context
+    def __init__(self, texts: Sequence[str], tokenizer: GeneratingTokenizer, length: int, seed: int) -> None:
+        self._tokenizer, self._length = tokenizer, length
+        self._drawn: set[tuple[int, ...]] = set()
         # One long text with blanks between, so that a long prompt may go over the end of a short text.
         self._whole = "\n\n".join(texts)
         if len(self._whole) < _LEAST:
@@ -39,17 +40,20 @@ class PromptPool:
         self._random = np.random.default_rng(seed)
 
     def draw(self, *, long: bool) -> Prompt:
-        """A prompt that begins with a word. Of texts that are too short for a long one, as long as they are."""
-        wanted = self._context if long else int(self._random.integers(*SHORT))
+        """A prompt that begins with a word. A long one has exactly as many tokens as were asked for."""
+        wanted = self._length if long else int(self._random.integers(*SHORT))
         for _ in range(_TRIES):
             length = wanted * _LETTERS
-            start = int(self._random.integers(0, max(len(self._whole) - length, 1)))
+            start = int(self._random.integers(0, max(len(self._whole) - wanted, 1)))
             start = self._whole.find(" ", start) + 1
             text = self._whole[start : start + length].strip()
-            ids = self._tokenizer.prompt(text, special=True)[:wanted]
-            if ids:
-                return Prompt(tuple(ids), text, long)
-        raise DatasetError("The texts for prompts have no words.")
+            ids = tuple(self._tokenizer.prompt(text, special=True)[:wanted])
+            if ids and ids not in self._drawn and (not long or len(ids) == wanted):
+                self._drawn.add(ids)
+                return Prompt(ids, text, long)
+        raise DatasetError(
+            f"The texts for prompts have no other piece of {wanted:,} tokens.", hint="Give longer texts with --data."
+        )
 
 
 def texts_of(data: str | Path | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from zoolens.base.errors import ZoolensError
 from zoolens.findings.endpoints.candidate_model import CandidateModel
-from zoolens.findings.endpoints.prompt_pool import Prompt, PromptPool
+from zoolens.findings.endpoints.prompt_pool import SHORT, Prompt, PromptPool
 from zoolens.findings.endpoints.told_distance import tells_enough
 from zoolens.inventory.runtimes.openai.endpoint_answers import NextToken, in_vocabulary
 from zoolens.inventory.runtimes.openai.endpoint_client import EndpointClient
@@ -43,11 +44,27 @@ class Questioner:
         self._wanted = by
         self.by = by
         self._taken = self._told_any = False
+        self._longest_taken = 0  # tokens
         self._random = np.random.default_rng(seed)
 
     def evident(self, told: NextToken, allowance: float) -> bool:
         """Whether enough is told for a distance."""
         return tells_enough(told, max(self._tops[0], _FEWEST), allowance)
+
+    @property
+    def around(self) -> int:
+        """Tokens that a chat's template puts around a prompt."""
+        return len(self._model.conversation(_conversation(""))) if self._chat else 0
+
+    def too_long(self, prompt: Prompt) -> bool:
+        """Whether a prompt that was refused is too long: none as long was taken, and its beginning is."""
+        if self._longest_taken >= len(prompt.ids):
+            return False
+        try:
+            self._told(replace(prompt, ids=prompt.ids[: SHORT[0]]), self._tops[0])
+        except EndpointRefusal:
+            return False
+        return True
 
     def ids(self, prompt: Prompt) -> list[int]:
         """The tokens that the model sees of a prompt."""
@@ -72,6 +89,7 @@ class Questioner:
             if not self._told_any and 0 < len(told.top) < self._tops[0] and len(told.top) >= self._tops[1] > 0:
                 self._tops = self._tops[1:]  # it tells fewer than it is asked for, and does not say so
             self._settle(told)
+            self._longest_taken = max(self._longest_taken, len(prompt.ids))
             return told
 
     def _told(self, prompt: Prompt, top: int) -> NextToken:

@@ -146,20 +146,46 @@ def simulated(own_temperature=1.0, *, stall_after=None, lie=None):
     return answering(answer)
 
 
-def changed(address, change):
+def changed(address, change, refuses=lambda number, prompt: False):
     """What stands before a server and changes its answers, whose number and document it is given."""
     count = itertools.count()
 
     def answer(path, document, headers):
+        number = next(count) if document else -1
+        if document and refuses(number, document["prompt"]):
+            return Reply({"error": {"message": "not this one"}}, status=400)
         body = json.dumps(document).encode() if document else None
         request = urllib.request.Request(
             f"{address}{path.removeprefix('/v1')}", body, {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=30) as reply:
             told = json.load(reply)
-        return Reply(change(next(count), told) if body else told)
+        return Reply(change(number, told) if body else told)
 
     return answering(answer)
+
+
+def unchanged(number, told):
+    return told
+
+
+@pytest.mark.parametrize(
+    "refuses",
+    [lambda number, prompt: len(prompt) > 50 and number > 8, lambda number, prompt: number > 6],
+)
+def test_refusals_that_are_not_for_length_reject_nobody(served, own, data, refuses):
+    """A long prompt was taken before, or the same prompt is refused also where it is cut short."""
+    with changed(served, unchanged, refuses) as address:
+        found = verified(address, own, data=data)
+    assert found.verdict.outcome is Outcome.NOT_KNOWN
+    assert "not this one" in sentence(found)
+
+
+def test_texts_that_are_too_short_for_long_prompts_leave_it_open(served, own, tmp_path):
+    (tmp_path / "short.txt").write_text("AB CD EF GH IJ " * 30)
+    found = verified(served, own, data=f"passages:{tmp_path / 'short.txt'}", context=600)
+    assert found.verdict.outcome is Outcome.NOT_KNOWN
+    assert "no other piece of" in sentence(found)
 
 
 def silent(number, told):
@@ -263,6 +289,8 @@ def test_the_evidence_is_a_run_and_the_same_seed_asks_the_same(served, own, data
         ({"allowance": 0.9}, "from 0 to 0.5"),
         ({"most": 0}, "At least one prompt"),
         ({"chat": True}, "has no chat template"),
+        ({"context": 1_000_000}, "tokens by its manifest"),
+        ({"context": 1}, "no room for a prompt"),
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence(served, own, data, settings, said):

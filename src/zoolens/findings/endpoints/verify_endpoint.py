@@ -68,12 +68,11 @@ def verify_endpoint(
             for name in (model, *others)
         ]
         _check_alike(models)
-        context = min(context, *(each.longest for each in models))
+        _check_context(models, context)
         settings = {
             "seed": seed, "context": context, "error": error, "allowance": allowance, "rounding": ROUNDING,
             "most": most, "chat": chat, "by": by, "data": None if data is None else str(data),
         }  # fmt: skip
-        pool = PromptPool(texts_of(data), models[0].tokenizer, context, seed)
         names = _names(models)
         found = Verification(
             str(client.address),
@@ -82,6 +81,11 @@ def verify_endpoint(
             settings,
         )
         questioner = Questioner(client, models[0], chat=chat, by=wanted, seed=seed ^ 2)
+        # llama.cpp refuses a prompt that fills its context.
+        length = context - 1 - questioner.around
+        if length < 1:
+            raise ZoolensError(f"A context of {context:,} tokens leaves no room for a prompt.", hint="Set --context.")
+        pool = PromptPool(texts_of(data), models[0].tokenizer, length, seed)
         _ask_all(found, questioner, models, pool, progress or Silent())
     if keep:
         found.run = store_verification(found, models, store)
@@ -121,7 +125,7 @@ def _ask_one(
     try:
         told = questioner.ask(prompt)
     except Refused as refusal:
-        if not prompt.long:
+        if not prompt.long or not questioner.too_long(prompt):
             raise
         for each in found.hypotheses:
             each.add_refusal(str(refusal))
@@ -134,6 +138,8 @@ def _ask_one(
     token = vocabulary.class_of(told.token)
     distances: dict[str, float] = {}
     for each in found.hypotheses:
+        if prompt.long:
+            each.withdraw_refusals()
         each.by_tokens = found.by is By.TOKENS
         if found.by is By.LOGPROBS:
             enough = questioner.evident(told, each.allowance)
@@ -162,6 +168,15 @@ def _check_alike(models: Sequence[CandidateModel]) -> None:
                 f"{other.name} splits texts into other tokens than {models[0].name}, so that one prompt cannot be for "
                 "both.",
                 hint="Ask about it in a command of its own.",
+            )
+
+
+def _check_context(models: Sequence[CandidateModel], context: int) -> None:
+    for each in models:
+        if context > each.longest:
+            raise ZoolensError(
+                f"{each.name} takes {each.longest:,} tokens by its manifest, and prompts of {context:,} are wanted.",
+                hint=f"Ask with --context {each.longest}, or raise max_length in the manifest.",
             )
 
 
