@@ -77,7 +77,7 @@ def command(
     else:
         _print(result, (a, b), show_all=show_all)
     if found is not None and not as_json:
-        _print_weights(found, show_all=show_all)
+        _print_weights(found, show_all=show_all, alone=result.same)
     status = result.decision.outcome.exit_code
     ctx.exit(1 if not status and found is not None and not found.equal else status)
 
@@ -138,11 +138,11 @@ def _print(result: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
         console.print(f"[dim]{plain(remedy)}[/]")
 
 
-def _print_weights(found: WeightDiff, *, show_all: bool) -> None:
+def _print_weights(found: WeightDiff, *, show_all: bool, alone: bool) -> None:
     from zoolens.findings.graph.weights.weight_words import group_row, headline
 
     console = make_console()
-    console.print(f"\n[bold]{plain(headline(found))}[/]")
+    console.print(f"\n[bold]{plain(headline(found, alone=alone))}[/]")
     columns = (
         Column("values", keep=9),
         Column("in A", keep=7),

@@ -30,6 +30,9 @@ from zoolens.inventory.zoos.zoo import Entry
 
 PARTS: Final = ("inputs", "outputs", "code")  # of a manifest: what changes answers
 SHOWN: Final = 3
+_ELSEWHERE: Final = (
+    "The files differ in constants or settings that are not compared here; `zoolens diverge` names them."
+)
 _LONGEST: Final = 200  # characters of what is said of one line
 _MOST_BYTES: Final = 1 << 30  # of two files whose values are compared unasked: half a minute
 
@@ -105,6 +108,7 @@ class ModelDifference:
     structure_error: str = ""
     weights: WeightsDifference | None = None  # None: this format is not compared by tensor
     values: WeightDiff | None = None  # of language models: rounding, or another training
+    values_error: str = ""  # why the values of language models could not be compared
 
 
 def model_difference(store: Store, a: Run, b: Run) -> ModelDifference | None:
@@ -123,8 +127,8 @@ def model_difference(store: Store, a: Run, b: Run) -> ModelDifference | None:
         return ModelDifference(formats, lines, FilesState.SAME)
     structure, error = _structure(store, a, b)
     weights = _weights(formats[0], *paths) if formats[0] == formats[1] else None
-    values = _values(*paths)
-    return ModelDifference(formats, lines, FilesState.CHANGED, structure, error, weights, values)
+    values, values_error = _values(*paths)
+    return ModelDifference(formats, lines, FilesState.CHANGED, structure, error, weights, values, values_error)
 
 
 def _structure(store: Store, a: Run, b: Run) -> tuple[Diff | None, str]:
@@ -149,21 +153,21 @@ def _weights(file_format: str, a: Mapping[str, Path], b: Mapping[str, Path]) -> 
     )
 
 
-def _values(a: Mapping[str, Path], b: Mapping[str, Path]) -> WeightDiff | None:
+def _values(a: Mapping[str, Path], b: Mapping[str, Path]) -> tuple[WeightDiff | None, str]:
     """The values of the weights, where both files can be compared so and are small enough to do it unasked."""
     files = a.get("model"), b.get("model")
     if files[0] is None or files[1] is None:
-        return None
+        return None, ""
     suffixes = {path.suffix for path in files if path is not None}
     if not suffixes <= set(SUFFIXES) or ".gguf" not in suffixes:
-        return None
+        return None, ""
     if sum(path.stat().st_size for path in files if path is not None) > _MOST_BYTES:
-        return None
+        return None, ""
     try:
         found = weight_diff(files[0], files[1])
-    except ZoolensError:
-        return None
-    return found if found.pairs else None
+    except ZoolensError as error:
+        return None, error.message
+    return (found, "") if found.pairs else (None, "")
 
 
 # --- the same in words
@@ -191,13 +195,18 @@ def _file_sentences(difference: ModelDifference) -> Iterator[str]:
         yield f"The structures cannot be compared: {difference.structure_error}"
     else:
         yield _structure_sentence(structure)
+    same_structure = structure is not None and structure.same
     if difference.values is not None:
-        yield headline(difference.values)
+        yield headline(difference.values, alone=same_structure)
+        if difference.values.equal and same_structure:
+            yield _ELSEWHERE
         return
+    if difference.values_error:
+        yield difference.values_error
     if difference.weights is not None:
         yield _weights_sentence(difference.weights)
-        if structure is not None and structure.same and difference.weights.same:
-            yield "The files differ in constants or settings that are not compared here; `zoolens diverge` names them."
+        if same_structure and difference.weights.same:
+            yield _ELSEWHERE
         return
     if format_a == format_b:
         yield f"Weights of {format_a} files such as these are compared as a whole, not by tensor."

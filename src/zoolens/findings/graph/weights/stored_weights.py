@@ -5,6 +5,9 @@ Rows of queries and keys come in the order of transformers, whatever the file ha
 
 from __future__ import annotations
 
+import hashlib
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +19,20 @@ from numpy.typing import NDArray
 from zoolens.base.errors import ModelError
 from zoolens.base.safety.untrusted import open_regular
 from zoolens.findings.graph.weights.rounding import FLOATS, TYPES, Array, Steps, float_steps, steps_of
-from zoolens.inventory.runtimes.llamacpp.gguf_file import GgufTensor, read_gguf
+from zoolens.inventory.runtimes.llamacpp.gguf_file import GgufFile, GgufTensor, read_gguf
 from zoolens.inventory.runtimes.llamacpp.gguf_values import decoded
-from zoolens.inventory.runtimes.llamacpp.llama_tensors import NEIGHBOURS, in_halves, transformers_name, turned_heads
+from zoolens.inventory.runtimes.llamacpp.llama_tensors import (
+    KNOWN,
+    NEIGHBOURS,
+    in_halves,
+    transformers_name,
+    turned_heads,
+)
 from zoolens.inventory.runtimes.model_files.safetensors_file import SafeTensor, read_safetensors, safetensors_pieces
 
 _MOST_VALUES: Final = 1 << 21  # of one piece
-_IGNORED: Final = ("rotary_emb.inv_freq", "rope_freqs.weight")  # computed from settings
+# Computed from settings, and therefore ignored where one file has them alone.
+_COMPUTED: Final = re.compile(r"rope_freqs\.weight|(?:model\.(?:layers\.\d+\.self_attn\.)?)?rotary_emb\.inv_freq")
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,26 @@ class StoredTensor:
     def head_rows(self) -> int:
         """Rows that have to be read together."""
         return max(1, self.shape[0] // self.heads) if self.heads else 1
+
+    @property
+    def whole_numbers(self) -> bool:
+        """Whether it holds whole numbers or truth values, such as a mask, and no weights."""
+        return self.type not in FLOATS and (
+            isinstance(self.place, SafeTensor) or (self.type.startswith("I") and TYPES[self.type].block == 1)
+        )
+
+    def content(self) -> bytes:
+        """A digest of all bytes."""
+        hasher = hashlib.sha256()
+        with open_regular(self.path) as file:
+            file.seek(self.place.offset)
+            left = self.place.nbytes
+            while left > 0 and (piece := file.read(min(left, _MOST_VALUES))):
+                hasher.update(piece)
+                left -= len(piece)
+        if left:
+            raise ModelError(f"{self.path.name} ends within its tensor {self.name[:80]!r}.")
+        return hasher.digest()
 
     def pieces(self, rows: int, *, steps: bool) -> Iterator[tuple[Array, Steps | None]]:
         """The values, so many rows at a time, with the steps of their type."""
@@ -83,24 +113,41 @@ class StoredTensor:
 
 def piece_rows(a: StoredTensor, b: StoredTensor) -> int:
     """Rows that are read at a time, which both sides must agree on."""
-    together = max(a.head_rows, b.head_rows)
+    together = math.lcm(a.head_rows, b.head_rows)
     width = a.shape[-1] if a.shape else 1
     return max(1, _MOST_VALUES // max(1, width * together)) * together
 
 
 def stored_weights(path: Path) -> dict[str, StoredTensor]:
-    """The tensors of a file by their names in transformers."""
-    found = _of_gguf(path) if path.suffix == ".gguf" else _of_safetensors(path)
-    return {name: tensor for name, tensor in found.items() if not name.endswith(_IGNORED)}
+    """The tensors of a file, by their names in transformers where these are known."""
+    return _of_gguf(path, read_gguf(path)) if path.suffix == ".gguf" else _of_safetensors(path)
 
 
-def _of_gguf(path: Path) -> dict[str, StoredTensor]:
-    file = read_gguf(path)
+def both_weights(a: Path, b: Path) -> tuple[dict[str, StoredTensor], dict[str, StoredTensor]]:
+    """The tensors of two files under the same names; ModelError where names or rows cannot be matched."""
+    unlike = {name for path in (a, b) if path.suffix == ".gguf" and (name := read_gguf(path).architecture) not in KNOWN}
+    if unlike and (a.suffix != b.suffix or read_gguf(a).architecture != read_gguf(b).architecture):
+        raise ModelError(
+            f"The weights of {a.name} and {b.name} are not compared: how other files name and order the tensors of "
+            f"{' and '.join(sorted(unlike))!s:.80} is not known.",
+            hint=f"Known are {', '.join(sorted(KNOWN))}, and two GGUF files of one architecture.",
+        )
+    ours, theirs = stored_weights(a), stored_weights(b)
+    for own, other in ((ours, theirs), (theirs, ours)):
+        for name in [name for name in own if name not in other and _COMPUTED.fullmatch(name)]:
+            del own[name]
+    return ours, theirs
+
+
+def _of_gguf(path: Path, file: GgufFile) -> dict[str, StoredTensor]:
+    known = file.architecture in KNOWN
     queries = file.number(f"{file.architecture}.attention.head_count") or 0
     keys = file.number(f"{file.architecture}.attention.head_count_kv") or queries
-    tensors = {}
+    tensors: dict[str, StoredTensor] = {}
     for tensor in file.tensors:
-        name = transformers_name(tensor.name) or tensor.name
+        name = (transformers_name(tensor.name) if known else None) or tensor.name
+        if name in tensors:
+            raise ModelError(f"{path.name} has two tensors that are {name[:80]!r}.")
         heads = turned_heads(name, queries, keys) if file.architecture in NEIGHBOURS else None
         if heads is not None and (heads < 1 or tensor.shape[0] % (2 * heads)):
             raise ModelError(f"The tensor {tensor.name[:80]!r} of {path.name} cannot be divided into {heads:,} heads.")

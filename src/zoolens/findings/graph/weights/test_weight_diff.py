@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import ModelError
+from zoolens.findings.graph.importers.gguf.llama_network import FAMILIES
 from zoolens.findings.graph.weights import stored_weights as stored
 from zoolens.findings.graph.weights.rounding import GRIDS, TYPES, Kind, Reason, float_steps, steps_of, tally
 from zoolens.findings.graph.weights.weight_diff import compare_files, weight_diff
 from zoolens.findings.graph.weights.weight_words import headline
 from zoolens.inventory.runtimes.llamacpp.gguf_copy import copy_gguf
 from zoolens.inventory.runtimes.llamacpp.gguf_values import decoded
-from zoolens.inventory.runtimes.llamacpp.llama_tensors import in_halves, transformers_name, turned_heads
+from zoolens.inventory.runtimes.llamacpp.llama_tensors import KNOWN, in_halves, transformers_name, turned_heads
 from zoolens.testing import language_models
 
 pytest.importorskip("gguf")
@@ -215,7 +216,9 @@ def write_safetensors(path, tensors):
     header, place = {}, 0
     for name, values in tensors.items():
         end = place + values.nbytes
-        kind = {"float32": "F32", "float16": "F16", "uint16": "BF16"}[values.dtype.name]
+        kind = {"float32": "F32", "float16": "F16", "uint16": "BF16", "float64": "F64", "int64": "I64"}[
+            values.dtype.name
+        ]
         header[name] = {"dtype": kind, "shape": list(values.shape), "data_offsets": [place, end]}
         place = end
     content = json.dumps(header).encode()
@@ -246,7 +249,7 @@ def test_rows_of_queries_and_keys_are_put_back(source, tmp_path, monkeypatch):
 
 def test_tensors_of_one_side_and_of_other_shapes_are_named(source, tmp_path):
     tensors = of_transformers()
-    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
+    tensors["lm_head.weight"] = -tensors["model.embed_tokens.weight"]
     tensors["model.norm.weight"] = tensors["model.norm.weight"][:16].copy()
     found = weight_diff(source, write_safetensors(tmp_path / "model.safetensors", tensors))
     assert not found.whole
@@ -255,9 +258,58 @@ def test_tensors_of_one_side_and_of_other_shapes_are_named(source, tmp_path):
     assert "1 are in B alone (lm_head.weight)" in headline(found)
 
 
+def test_a_stored_output_that_is_the_table_of_tokens_is_no_tensor_of_its_own(source, tmp_path):
+    tensors = of_transformers()
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
+    path = write_safetensors(tmp_path / "model.safetensors", tensors)
+    assert weight_diff(source, path).equal
+    assert weight_diff(path, source).equal
+
+
+def test_what_is_computed_is_ignored_where_one_file_has_it_alone(source, tmp_path):
+    name = "model.layers.0.self_attn.rotary_emb.inv_freq"
+    one, other = (
+        write_safetensors(tmp_path / f"{value}.safetensors", of_transformers() | {name: np.full(4, value, np.float32)})
+        for value in (1, 2)
+    )
+    assert weight_diff(source, one).equal
+    assert kinds(one, other)[name] is Kind.TRAINED
+    own = {"my_rope_freqs.weight": np.ones(4, np.float32)}
+    found = weight_diff(source, write_safetensors(tmp_path / "own.safetensors", of_transformers() | own))
+    assert found.only == ((), tuple(own))
+
+
+def test_whole_numbers_and_float64_are_compared_by_bytes(tmp_path):
+    def written(name, number, value):
+        tensors = {"ids": np.arange(4) + number, "w": np.full((2, 32), value)}
+        return write_safetensors(tmp_path / f"{name}.safetensors", tensors)
+
+    one, same = written("a", 0, 1.0), written("b", 0, 1.0)
+    assert set(kinds(one, same).values()) == {Kind.EQUAL}
+    found = kinds(one, written("c", 1, 1 + 1e-12))
+    assert found == {"ids": Kind.UNKNOWN, "w": Kind.UNKNOWN}
+
+
+def test_other_architectures_are_not_compared_with_transformers(source, tmp_path):
+    own = tmp_path / "gemma.gguf"
+    own.write_bytes(source.read_bytes().replace(b"llama", b"gemma"))
+    path = write_safetensors(tmp_path / "model.safetensors", of_transformers())
+    with pytest.raises(ModelError, match="are not compared: how other files name and order the tensors of gemma"):
+        weight_diff(own, path)
+    with pytest.raises(ModelError, match="are not compared"):
+        weight_diff(source, own)
+    assert weight_diff(own, own).equal
+    assert set(FAMILIES) == KNOWN
+
+
+def test_rounding_beside_another_structure_is_not_all_that_differs(source, copied):
+    assert headline(weight_diff(source, copied("Q4_0")), alone=False).startswith("Quantisation explains")
+
+
 @pytest.mark.parametrize(
     ("header", "told"),
     [
+        ({"a": {"dtype": "F32", "shape": [float("inf")], "data_offsets": [0, 8]}}, "not a complete safetensors file"),
         ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 800]}}, "lies outside it"),
         ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [-8, 0]}}, "lies outside it"),
         ({"a": {"dtype": "F32", "shape": [1 << 40, 1 << 40], "data_offsets": [0, 8]}}, "other bytes than values"),

@@ -14,9 +14,10 @@ from zoolens.base.engine.sandbox import trusted
 from zoolens.base.errors import ModelError, first_line
 from zoolens.base.present.results import Result, frame
 from zoolens.findings.graph.weights.rounding import Kind, Reason, Tally, rounded_again, tally
-from zoolens.findings.graph.weights.stored_weights import StoredTensor, piece_rows, stored_weights
+from zoolens.findings.graph.weights.stored_weights import StoredTensor, both_weights, piece_rows
 
 SUFFIXES: Final = (".gguf", ".safetensors")
+_OUTPUT, _TOKENS = "lm_head.weight", "model.embed_tokens.weight"
 _SECONDS: Final = 1800.0
 _MEMORY: Final = 6 << 30  # bytes; tensors are read in pieces of 2 million values
 _MOST_ROWS: Final = 1 << 17
@@ -153,18 +154,34 @@ def _checked(said: Mapping[str, Any]) -> WeightDiff:
 
 def compare_files(job: Mapping[str, Any]) -> dict[str, Any]:
     """Runs in the sandbox."""
-    ours, theirs = stored_weights(Path(job["a"])), stored_weights(Path(job["b"]))
+    ours, theirs = both_weights(Path(job["a"]), Path(job["b"]))
     common = [name for name in ours if name in theirs]
     reshaped = [name for name in common if ours[name].shape != theirs[name].shape]
-    return {
-        "pairs": [_compared(ours[name], theirs[name]) for name in common if name not in reshaped],
-        "reshaped": reshaped,
-        "only_a": [name for name in ours if name not in theirs],
-        "only_b": [name for name in theirs if name not in ours],
-    }
+    pairs = [_compared(ours[name], theirs[name]) for name in common if name not in reshaped]
+    tied = _tied(ours, theirs)
+    if tied is not None:
+        pairs.append(tied)
+    alone = [[name for name in own if name not in other] for own, other in ((ours, theirs), (theirs, ours))]
+    only = [[name for name in names if tied is None or name != _OUTPUT] for names in alone]
+    return {"pairs": pairs, "reshaped": reshaped, "only_a": only[0], "only_b": only[1]}
+
+
+def _tied(ours: Mapping[str, StoredTensor], theirs: Mapping[str, StoredTensor]) -> dict[str, Any] | None:
+    """The stored output of one file beside the table of tokens, which the other file uses as its output too; None
+    where there is no such, or it has other values."""
+    if (_OUTPUT in ours) == (_OUTPUT in theirs):
+        return None
+    a, b = (side.get(_OUTPUT) or side.get(_TOKENS) for side in (ours, theirs))
+    if a is None or b is None or a.shape != b.shape:
+        return None
+    pair = _compared(a, b)
+    same = Kind(pair["kind"]) in (Kind.EQUAL, Kind.ROUNDED)
+    return pair | {"name": _OUTPUT} if same else None
 
 
 def _compared(a: StoredTensor, b: StoredTensor) -> dict[str, Any]:
+    if a.whole_numbers or b.whole_numbers:
+        return _bytes_compared(a, b)
     first, second = (b, a) if _fineness(b) > _fineness(a) else (a, b)
     counts = _counts(first, second)
     rounded = "" if first.type == second.type else "A" if first is b else "B"
@@ -179,6 +196,23 @@ def _compared(a: StoredTensor, b: StoredTensor) -> dict[str, Any]:
         "reason": counts.reason.value,
         "repeated": counts.repeated,
         "unseen": counts.unseen,
+    }
+
+
+def _bytes_compared(a: StoredTensor, b: StoredTensor) -> dict[str, Any]:
+    """Whole numbers are no weights that are rounded: they are the same bytes, or what they mean is not known."""
+    equal = a.type == b.type and a.content() == b.content()
+    return {
+        "name": a.name,
+        "types": [a.type, b.type],
+        "values": a.size,
+        "kind": (Kind.EQUAL if equal else Kind.UNKNOWN).value,
+        "error": 0.0 if equal else math.nan,
+        "predicted": 0.0,
+        "rounded": "",
+        "reason": (Reason.NONE if equal else Reason.WHOLE_NUMBERS).value,
+        "repeated": False,
+        "unseen": 0.0,
     }
 
 
@@ -198,6 +232,9 @@ def _counts(original: StoredTensor, other: StoredTensor) -> Tally:
             steps = None  # how far the first side was rounded is not known
         again = None if one_type or steps is None else rounded_again(values, other.type)
         total += tally(values, others, steps, before, again)
+    if original.type == other.type == "F64" and total.kind is Kind.EQUAL and original.content() != other.content():
+        # They are read in float32, which does not show what differs.
+        return replace(total, equal=0, within=0)
     return replace(total, within=0) if one_type else total
 
 

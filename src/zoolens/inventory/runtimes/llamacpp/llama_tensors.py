@@ -13,6 +13,8 @@ from typing import Final
 from zoolens.inventory.runtimes.llamacpp.gguf_values import Array
 
 NEIGHBOURS: Final = frozenset({"llama"})  # architectures whose rotary pairs are neighbours in the file
+# Whose tensors have these names, and rows in a known order; others scale, permute or add to them in their own ways.
+KNOWN: Final = frozenset({"llama", "qwen2", "qwen3"})
 _QUERY, _KEY = "self_attn.q_proj", "self_attn.k_proj"
 _WHOLE: Final[Mapping[str, str]] = {
     "token_embd": "model.embed_tokens",

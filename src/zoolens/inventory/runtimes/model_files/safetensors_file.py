@@ -65,8 +65,8 @@ def _tensors(header: Mapping[str, Any], start: int, total: int) -> dict[str, Saf
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        shape = tuple(map(int, entry["shape"]))
-        begin, end = map(int, entry["data_offsets"])
+        shape = tuple(map(_whole, entry["shape"]))
+        begin, end = map(_whole, entry["data_offsets"])
         bits = _BITS.get(entry["dtype"])
         if bits is None:
             raise ValueError(f"its tensor {name[:60]!r} is of the type {entry['dtype']!s:.20}, which is not known here")
@@ -76,6 +76,12 @@ def _tensors(header: Mapping[str, Any], start: int, total: int) -> dict[str, Saf
             raise ValueError(f"its tensor {name[:60]!r} has other bytes than values")
         tensors[name] = SafeTensor(name, shape, entry["dtype"], start + begin, end - begin)
     return tensors
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:  # 1e400 is an infinite float in JSON
+        raise ValueError(f"{value!s:.20} is no whole number")
+    return value
 
 
 def safetensors_pieces(path: Path, tensor: SafeTensor, rows: int) -> Iterator[NDArray[np.float32]]:
