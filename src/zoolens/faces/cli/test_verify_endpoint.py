@@ -32,7 +32,7 @@ def asked(tmp_path, monkeypatch):
 def test_it_exits_as_documented(asked):
     done = asked("own.gguf")
     assert done.exit_code == 0, done.output
-    assert "at that precision" in done.output
+    assert "or a model within a total variation of 0.02 of it" in done.output
     done = asked("other.gguf", "--json")
     assert done.exit_code == 1
     assert json.loads(done.stdout)["outcome"] == "different"
