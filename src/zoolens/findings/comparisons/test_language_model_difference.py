@@ -44,6 +44,7 @@ def _trained(tensor, values):
     return (values + np.random.default_rng(1).normal(0, 0.3, values.shape)).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_quantisation_is_named_as_the_cause(runs, tmp_path):
     _, (a, b) = runs(first=("F32", None), second=("Q4_0", None))
     with open_store(tmp_path / "store") as store:
@@ -54,6 +55,7 @@ def test_quantisation_is_named_as_the_cause(runs, tmp_path):
     assert "Nothing but quantisation" in report.cause
 
 
+@pytest.mark.slow  # minutes of timing at two context lengths
 def test_another_training_is_not_called_quantisation(runs, tmp_path):
     _, (a, b) = runs(first=("F32", None), second=("Q4_0", _trained))
     with open_store(tmp_path / "store") as store:
