@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import MissingDependency, ModelError
 from zoolens.inventory.runtimes.llamacpp.gguf_copy import encoded
-from zoolens.inventory.runtimes.llamacpp.gguf_file import TENSOR_TYPES, TensorType
+from zoolens.inventory.runtimes.llamacpp.gguf_file import TYPES_BY_NAME, TensorType
 from zoolens.inventory.runtimes.llamacpp.gguf_values import decoded
 
 Array = NDArray[np.float32]
 
-TYPES: Final[Mapping[str, TensorType]] = {type_.name: type_ for type_ in TENSOR_TYPES.values()}
 FLOATS: Final = {"F64": 64, "F32": 32, "BF16": 16, "F16": 16}  # of equal bits the one with the coarser values first
 
 
@@ -187,7 +186,7 @@ def steps_of(raw: NDArray[np.uint8], values: Array, type_: str) -> Steps | None:
     grid = GRIDS.get(type_)
     if grid is None:
         return None
-    own = TYPES[type_]
+    own = TYPES_BY_NAME[type_]
     low, high = (_with_codes(raw, own, grid, byte) for byte in (grid.lowest, grid.highest))
     step = np.abs(high - low) / (grid.levels - 1)
     slack = step * np.float32(grid.levels * _STEP_ROUNDING + _SLACK) + np.abs(values) * np.float32(_STEP_ROUNDING)
@@ -221,10 +220,10 @@ def rounded_again(original: Array, type_: str) -> Array | None:
     if type_ in ("F32", "F64"):
         return original
     try:
-        content = encoded(original, TYPES[type_])
+        content = encoded(original, TYPES_BY_NAME[type_])
     except (ModelError, MissingDependency):
         return None
-    own = TYPES[type_]
+    own = TYPES_BY_NAME[type_]
     raw = np.frombuffer(content, np.uint8).reshape(len(original), -1)
     assert raw.shape[1] == original.shape[1] // own.block * own.block_bytes
     return decoded(raw, own)

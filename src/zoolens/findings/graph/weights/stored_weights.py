@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
 from zoolens.base.safety.untrusted import open_regular
-from zoolens.findings.graph.weights.rounding import FLOATS, TYPES, Array, Steps, float_steps, steps_of
+from zoolens.findings.graph.weights.rounding import FLOATS, Array, Steps, float_steps, steps_of
 from zoolens.inventory.runtimes.llamacpp.gguf_file import GgufFile, GgufTensor, read_gguf
 from zoolens.inventory.runtimes.llamacpp.gguf_values import decoded
 from zoolens.inventory.runtimes.llamacpp.llama_tensors import (
@@ -28,7 +28,8 @@ from zoolens.inventory.runtimes.llamacpp.llama_tensors import (
     transformers_name,
     turned_heads,
 )
-from zoolens.inventory.runtimes.model_files.safetensors_file import SafeTensor, read_safetensors, safetensors_pieces
+from zoolens.inventory.runtimes.model_files.safetensors_file import SafeTensor, read_safetensors, safetensors_values
+from zoolens.inventory.runtimes.model_files.stored_rows import stored_rows
 
 _MOST_VALUES: Final = 1 << 21  # of one piece
 # Computed from settings, and therefore ignored where one file has them alone.
@@ -60,7 +61,7 @@ class StoredTensor:
     def whole_numbers(self) -> bool:
         """Whether it holds whole numbers or truth values, such as a mask, and no weights."""
         return self.type not in FLOATS and (
-            isinstance(self.place, SafeTensor) or (self.type.startswith("I") and TYPES[self.type].block == 1)
+            isinstance(self.place, SafeTensor) or (self.type.startswith("I") and self.place.type.block == 1)
         )
 
     def content(self) -> bytes:
@@ -78,14 +79,15 @@ class StoredTensor:
 
     def pieces(self, rows: int, *, steps: bool) -> Iterator[tuple[Array, Steps | None]]:
         """The values, so many rows at a time, with the steps of their type."""
-        if isinstance(self.place, SafeTensor):
-            for values in safetensors_pieces(self.path, self.place, rows):
-                yield values, float_steps(values, self.type) if steps and self.type in FLOATS else None
-            return
-        for raw in self._raw(rows):
-            values = decoded(raw, TYPES[self.type])
+        for raw in stored_rows(self.path, self.place, rows):
+            values = self._values(raw)
             found = self._steps(raw, values) if steps else None
             yield self._ordered(values), None if found is None else found.arranged(self._ordered)
+
+    def _values(self, raw: NDArray[np.uint8]) -> Array:
+        if isinstance(self.place, SafeTensor):
+            return safetensors_values(raw, self.type)
+        return decoded(raw, self.place.type)
 
     def _ordered(self, values: NDArray[Any]) -> Any:
         """Rows in the order of transformers."""
@@ -97,18 +99,6 @@ class StoredTensor:
 
     def _steps(self, raw: NDArray[np.uint8], values: Array) -> Steps | None:
         return float_steps(values, self.type) if self.type in FLOATS else steps_of(raw, values, self.type)
-
-    def _raw(self, rows: int) -> Iterator[NDArray[np.uint8]]:
-        count = self.size // self.shape[-1]
-        row_bytes = self.place.nbytes // count
-        with open_regular(self.path) as file:
-            file.seek(self.place.offset)
-            for begin in range(0, count, rows):
-                wanted = min(rows, count - begin)
-                content = file.read(wanted * row_bytes)
-                if len(content) < wanted * row_bytes:
-                    raise ModelError(f"{self.path.name} ends within its tensor {self.name[:80]!r}.")
-                yield np.frombuffer(content, np.uint8).reshape(wanted, row_bytes)
 
 
 def piece_rows(a: StoredTensor, b: StoredTensor) -> int:

@@ -12,10 +12,11 @@ import pytest
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.gguf.llama_network import FAMILIES
 from zoolens.findings.graph.weights import stored_weights as stored
-from zoolens.findings.graph.weights.rounding import GRIDS, TYPES, Kind, Reason, float_steps, steps_of, tally
+from zoolens.findings.graph.weights.rounding import GRIDS, Kind, Reason, float_steps, steps_of, tally
 from zoolens.findings.graph.weights.weight_diff import compare_files, weight_diff
 from zoolens.findings.graph.weights.weight_words import headline
 from zoolens.inventory.runtimes.llamacpp.gguf_copy import copy_gguf
+from zoolens.inventory.runtimes.llamacpp.gguf_file import TYPES_BY_NAME as TYPES
 from zoolens.inventory.runtimes.llamacpp.gguf_values import decoded
 from zoolens.inventory.runtimes.llamacpp.llama_tensors import KNOWN, in_halves, transformers_name, turned_heads
 from zoolens.testing import language_models

@@ -15,6 +15,7 @@ from zoolens.base.paths import replaced_file
 from zoolens.base.safety.untrusted import open_regular
 from zoolens.inventory.runtimes.llamacpp.gguf_file import (
     TENSOR_TYPES,
+    TYPES_BY_NAME,
     GgufFile,
     GgufTensor,
     TensorType,
@@ -26,7 +27,6 @@ TypeOf = Callable[[GgufTensor], str]  # the name of the type that a tensor gets
 Change = Callable[[GgufTensor, Array], Array | None]  # other values of a tensor, in its shape; None: its own
 
 _NUMBERS: Final = {type_.name: number for number, type_ in TENSOR_TYPES.items()}
-_TYPES: Final[Mapping[str, TensorType]] = {type_.name: type_ for type_ in TENSOR_TYPES.values()}
 # llama.cpp's number for a file that mostly has this type; others are written as mixed.
 _FILE_TYPES: Final = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "BF16": 32}
 _FILE_TYPE_KEY: Final = b"general.file_type"
@@ -62,7 +62,7 @@ def encoded(values: Array, type_: TensorType) -> bytes:
 
 
 def _wanted(tensor: GgufTensor, name: str) -> TensorType:
-    type_ = _TYPES.get(name)
+    type_ = TYPES_BY_NAME.get(name)
     if type_ is None:
         raise ModelError(f"There is no type {name[:40]!r} of tensors.")
     if tensor.shape[-1] % type_.block:

@@ -69,6 +69,7 @@ TENSOR_TYPES: Final[Mapping[int, TensorType]] = {
         (40, "NVFP4", 64, 36), (41, "Q1_0", 128, 18),
     )
 }  # fmt: skip
+TYPES_BY_NAME: Final[Mapping[str, TensorType]] = {type_.name: type_ for type_ in TENSOR_TYPES.values()}
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import pytest
 
 from zoolens.base.errors import MissingDependency, ModelError
 from zoolens.inventory.runtimes.llamacpp import gguf_values
-from zoolens.inventory.runtimes.llamacpp.gguf_file import TENSOR_TYPES, GgufTensor, read_gguf
+from zoolens.inventory.runtimes.llamacpp.gguf_file import TYPES_BY_NAME as TYPES
+from zoolens.inventory.runtimes.llamacpp.gguf_file import GgufTensor, read_gguf
 from zoolens.inventory.runtimes.llamacpp.gguf_values import decoded, tensor_pieces, tensor_values
 from zoolens.testing import language_models
 
-TYPES = {type_.name: type_ for type_ in TENSOR_TYPES.values()}
 ROW = np.random.default_rng(0).normal(0, 1, 64).astype(np.float32)
 
 

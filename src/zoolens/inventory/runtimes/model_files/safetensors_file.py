@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
 from zoolens.base.safety.untrusted import open_regular, parse_json
+from zoolens.inventory.runtimes.model_files.stored_rows import float_values
 
 _LONGEST_HEADER: Final = 100 << 20  # bytes, as in the safetensors library
 _BITS: Final = {
@@ -28,7 +29,6 @@ _BITS: Final = {
     "U8": 8,
     "BOOL": 8,
 }
-_FLOATS: Final = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
 
 
 @dataclass(frozen=True)
@@ -84,24 +84,9 @@ def _whole(value: object) -> int:
     return value
 
 
-def safetensors_pieces(path: Path, tensor: SafeTensor, rows: int) -> Iterator[NDArray[np.float32]]:
-    """The values of a tensor in float32, so many rows (of its last axis) at a time."""
-    width = tensor.shape[-1] if tensor.shape else 1
-    row_bytes = tensor.nbytes // max(1, tensor.size // max(1, width))
-    with open_regular(path) as file:
-        file.seek(tensor.offset)
-        left = tensor.size // max(1, width)
-        while left > 0:
-            count = min(rows, left)
-            content = np.frombuffer(file.read(count * row_bytes), np.uint8).reshape(count, row_bytes)
-            yield _values(content, tensor.type)
-            left -= count
-
-
-def _values(rows: NDArray[np.uint8], type_: str) -> NDArray[np.float32]:
-    if type_ == "BF16":
-        return (rows.view("<u2").astype(np.uint32) << 16).view(np.float32)
-    if type_ not in _FLOATS:
+def safetensors_values(rows: NDArray[np.uint8], type_: str) -> NDArray[np.float32]:
+    """The values of rows of bytes."""
+    values = float_values(rows, type_)
+    if values is None:
         raise ModelError(f"Tensors of type {type_} are no weights that can be compared.")
-    with np.errstate(over="ignore"):
-        return rows.view(_FLOATS[type_]).astype(np.float32)
+    return values
