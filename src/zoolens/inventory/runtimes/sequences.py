@@ -7,7 +7,7 @@ import it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from zoolens.base.errors import ModelError
 MOST_ROWS: Final = 64
 _MAX_ANSWER_BYTES: Final = 1 << 30
 
+Floating = TypeVar("Floating", bound=np.floating)
 Array = NDArray[np.float32]
 Ids = NDArray[np.int32]
 
@@ -63,11 +64,11 @@ class Sequences:
             raise ModelError(f"{rows:,} sequences at once are too many; {MOST_ROWS} are continued at most.")
 
 
-def log_probabilities(scores: Array) -> Array:
-    """The logarithms of the probabilities of scores (rows × tokens), whose exponentials sum up to 1."""
-    largest = scores.max(axis=1, keepdims=True)
+def log_probabilities(scores: NDArray[Floating]) -> NDArray[Floating]:
+    """The logarithms of the probabilities of scores (… × tokens), in their type. Their exponentials sum up to 1."""
+    largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     if not np.isfinite(largest).all():
         raise ModelError("The model answered NaN or infinity for a token.")
     shifted = scores - largest
-    sums = np.exp(shifted).sum(axis=1, keepdims=True, dtype=np.float64)
-    return np.asarray(shifted - np.log(sums), np.float32)
+    sums = np.exp(shifted).sum(axis=-1, keepdims=True, dtype=np.float64)
+    return np.asarray(shifted - np.log(sums), scores.dtype)

@@ -10,8 +10,9 @@ import numpy as np
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import Tensor
 from zoolens.faces.serving.contracts.language import LikelyToken, TextPart, WrittenToken
-from zoolens.faces.serving.language.token_choice import log_probabilities, most_likely
+from zoolens.faces.serving.language.token_choice import most_likely
 from zoolens.inventory.preprocess.generating_tokenizer import GeneratingTokenizer
+from zoolens.inventory.runtimes.sequences import log_probabilities
 
 _MOST_BYTES: Final = 1 << 29  # of the scores of a prompt: those of 2,730 tokens, of a vocabulary of 49,152
 
@@ -57,6 +58,6 @@ def _foreseen(scores: Tensor, place: int, top: int, number: int) -> tuple[list[i
     """The likeliest tokens at a place, and the logarithms of the token itself and of these."""
     if place == 0:
         return [], [None]
-    logarithms = log_probabilities(np.asarray(scores[place - 1]))
+    logarithms = log_probabilities(np.asarray(scores[place - 1], np.float64))
     likely = most_likely(logarithms, top).tolist()
     return likely, [float(logarithms[each]) for each in (number, *likely)]

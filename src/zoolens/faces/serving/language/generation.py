@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from zoolens.base.errors import DatasetError, ManifestError, ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest
@@ -21,12 +23,13 @@ from zoolens.faces.serving.contracts.language import Conversation, GenerationReq
 from zoolens.faces.serving.language.echoed_prompt import check_echo, echoed
 from zoolens.faces.serving.language.open_language import OpenLanguage, writes_text
 from zoolens.faces.serving.language.text_writer import Room, TextWriter
-from zoolens.faces.serving.language.token_choice import Floats, log_probabilities
+from zoolens.faces.serving.language.token_choice import Floats
 from zoolens.faces.serving.language.turns import Turns
 from zoolens.faces.serving.plane.data_plane import Plane
 from zoolens.faces.serving.plane.endpoint import Endpoint
 from zoolens.faces.serving.plane.next_token import NextTokenRequest, PlacedRequest
 from zoolens.faces.serving.plane.served_model import OpenModel
+from zoolens.inventory.runtimes.sequences import log_probabilities
 
 MOST_SECONDS: Final = 600.0  # of one text
 _PIECE: Final = 512  # tokens of a prompt that are computed in one call, as llama.cpp does by default
@@ -143,7 +146,7 @@ class Languages:
                 # Its runtime keeps keys and values, but not of this model.
                 language.continues = False
         answer = await self._plane.infer(InferRequest(**self._asked(request, language, step)))
-        return log_probabilities(language.scores(answer.outputs, len(step.ids))[-1])
+        return log_probabilities(language.scores(answer.outputs, len(step.ids))[-1].astype(np.float64))
 
     async def _continued(self, request: GenerationRequest, language: OpenLanguage, step: _Step) -> Floats:
         """What the instance does not know of a long text takes several calls, and a client that goes away ends it."""
@@ -153,7 +156,7 @@ class Languages:
             asked = self._asked(request, language, replace(step, ids=step.ids[:end]))
             answer = await self._plane.infer(NextTokenRequest(**asked, tokens=language.tokens, place=step.place))
         (after,) = answer.outputs.values()
-        return log_probabilities(after[0])
+        return log_probabilities(after[0].astype(np.float64))
 
     def _check_same(self, language: OpenLanguage, name: str) -> None:
         """Refuse to go on with a model that was replaced: the tokens so far are those of another one."""

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from zoolens.base.errors import ModelError
 from zoolens.faces.serving.contracts.language import Sampling
-from zoolens.faces.serving.language.token_choice import TokenChoice, log_probabilities, most_likely
+from zoolens.faces.serving.language.token_choice import TokenChoice, most_likely
 
 CHANCES = np.array([0.05, 0.4, 0.0, 0.3, 0.05, 0.2])
 with np.errstate(divide="ignore"):
@@ -55,11 +54,3 @@ def test_seeds_and_temperature_0():
     assert most_likely(ties, 1).tolist() == [1]
     assert most_likely(ties, 9).tolist() == [1, 2, 0]
     assert most_likely(ties, 0).tolist() == []
-
-
-def test_scores_become_logarithms():
-    scores = np.array([1000, 1001, -np.inf], np.float32)
-    np.testing.assert_allclose(np.exp(log_probabilities(scores)), [1 / (1 + np.e), np.e / (1 + np.e), 0])
-    for wrong in (np.nan, np.inf):
-        with pytest.raises(ModelError, match="NaN or infinity"):
-            log_probabilities(np.array([0, wrong]))

@@ -5,20 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.errors import ModelError
 from zoolens.faces.serving.contracts.language import Sampling
+from zoolens.inventory.runtimes.sequences import log_probabilities
 
 Floats = NDArray[np.float64]
-
-
-def log_probabilities(scores: NDArray[np.floating]) -> Floats:
-    """Natural logarithms of the probabilities of scores (logits, or logarithms already)."""
-    values = scores.astype(np.float64)
-    largest = values.max(initial=-np.inf)
-    if not np.isfinite(largest):
-        raise ModelError("The model answered NaN or infinity for a token.")
-    shifted = values - largest
-    return np.asarray(shifted - np.log(np.exp(shifted).sum()))
 
 
 class TokenChoice:
