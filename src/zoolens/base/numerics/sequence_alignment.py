@@ -6,12 +6,22 @@ Where several alignments are equally good, gaps come late.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 T = TypeVar("T")
 Aligned = list[tuple[T | None, T | None]]  # two items that stand beside each other, or one without a partner
 MAX_CELLS: Final = 4_000_000  # of one table: some 2,000 items beside 2,000
 _ROUNDING: Final = 1e-9
+
+
+def common_beginning(a: NDArray[Any], b: NDArray[Any]) -> int:
+    """How many items two sequences have in common before the first other one."""
+    shorter = min(len(a), len(b))
+    differs = np.flatnonzero(a[:shorter] != b[:shorter])
+    return int(differs[0]) if len(differs) else shorter
 
 
 def best_pairs(left: Sequence[T], right: Sequence[T], score: Callable[[T, T], float]) -> Aligned[T]:

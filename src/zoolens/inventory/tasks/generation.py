@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.base.numerics.sequence_alignment import common_beginning
 from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.scoring.continuations import (
     Continuation,
     ContinuationFigures,
-    common_beginning,
     continuation_figures,
 )
 from zoolens.inventory.tasks.scoring.sample_tests import SampleFigures, sample_figures

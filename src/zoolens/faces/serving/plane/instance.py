@@ -18,8 +18,8 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.errors import UnexpectedError, WorkerError, WorkerTimeout, ZoolensError, first_line
+from zoolens.base.numerics.sequence_alignment import common_beginning
 from zoolens.base.protocol.messages import Tensor
-from zoolens.faces.serving.plane.next_token import common_beginning
 from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 from zoolens.inventory.runtimes.runtime import Tensors
 from zoolens.inventory.tasks.task import Answers

@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from zoolens.base.protocol.messages import InferRequest, Tensor
+from zoolens.base.protocol.messages import InferRequest
 
 EXTENDS: Final = "extend"  # the ability of a runtime
 
@@ -34,10 +32,3 @@ class NextTokenRequest(PlacedRequest):
 def preferred_place(request: InferRequest) -> int | None:
     """Which instance should answer a request; None: any."""
     return request.place if isinstance(request, PlacedRequest) else None
-
-
-def common_beginning(before: Tensor, tokens: Tensor) -> int:
-    """How many tokens two sequences begin with alike."""
-    count = min(len(before), len(tokens))
-    other = np.flatnonzero(before[:count] != tokens[:count])
-    return int(other[0]) if len(other) else count

@@ -13,9 +13,10 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.errors import AssetError, ModelError, ZoolensError
+from zoolens.base.numerics.sequence_alignment import common_beginning
 from zoolens.faces.serving.plane.classification import Labels, raw_labels
 from zoolens.faces.serving.plane.instance import Instance
-from zoolens.faces.serving.plane.next_token import EXTENDS, common_beginning
+from zoolens.faces.serving.plane.next_token import EXTENDS
 from zoolens.faces.serving.plane.plane_settings import Batching, ModelSpec
 from zoolens.faces.serving.plane.probe import BatchingVerdict, probe
 from zoolens.faces.serving.plane.signature import ModelSignature, tensor_metadata

@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.base.numerics.sequence_alignment import common_beginning
+
 NEAR: Final = 0.1  # nats: the likelier of two tokens is 1.1 times as likely as the other
 
 Ids = NDArray[Any]
@@ -44,13 +46,6 @@ class ContinuationFigures:
     gap_b: float | None
     near_ties: int  # prompts where both gaps are surely no larger than `NEAR`
     at_least: int  # prompts where a gap is known only to be no smaller
-
-
-def common_beginning(a: Ids, b: Ids) -> int:
-    """How many tokens two continuations have in common before the first other one."""
-    shorter = min(len(a), len(b))
-    differs = np.flatnonzero(np.asarray(a)[:shorter] != np.asarray(b)[:shorter])
-    return int(differs[0]) if len(differs) else shorter
 
 
 def continuation_figures(a: Sequence[Continuation], b: Sequence[Continuation]) -> ContinuationFigures:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.base.numerics.sequence_alignment import common_beginning
 from zoolens.inventory.tasks.scoring.score import Integers, Score, checked_weights, ratio
 
 Unit = Literal["character", "word"]
@@ -120,15 +121,10 @@ def levenshtein(a: Symbols, b: Symbols) -> int:
 
 
 def _without_common_ends(shorter: Symbols, longer: Symbols) -> tuple[Symbols, Symbols]:
-    start = _common_beginning(shorter, longer[: len(shorter)])
+    start = common_beginning(shorter, longer)
     shorter, longer = shorter[start:], longer[start:]
-    end = _common_beginning(shorter[::-1], longer[len(longer) - len(shorter) :][::-1])
+    end = common_beginning(shorter[::-1], longer[::-1])
     return shorter[: len(shorter) - end], longer[: len(longer) - end]
-
-
-def _common_beginning(a: Symbols, b: Symbols) -> int:
-    different = np.flatnonzero(a != b)
-    return int(different[0]) if len(different) else len(a)
 
 
 def text_similarity(texts: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
