@@ -9,7 +9,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from zoolens.base.errors import AssetError
 from zoolens.base.paths import replaced_file
@@ -69,33 +69,43 @@ def _opened(url: str) -> Any:
     raise AssetError(f"{url} redirects more than {_MAX_REDIRECTS} times.", hint="Use another address.")
 
 
-def _stream(url: str, out: Any, size: int | None, progress: Downloaded | None) -> str:
+def copy_counted(
+    source: IO[bytes], out: IO[bytes], limit: int, who: str, tell: Callable[[int], None] | None = None
+) -> str:
+    """The SHA-256 of what is copied. Bytes are counted as they come: a declared length may be absent or false."""
     hasher, count = hashlib.sha256(), 0
+    while chunk := source.read(_CHUNK):
+        count += len(chunk)
+        if count > limit:
+            raise AssetError(f"{who} has more than the {limit:,} bytes it should have.")
+        hasher.update(chunk)
+        out.write(chunk)
+        if tell:
+            tell(count)
+    return hasher.hexdigest()
+
+
+def _stream(url: str, out: IO[bytes], size: int | None, progress: Downloaded | None) -> str:
+    def tell(count: int) -> None:
+        if progress:
+            progress(count, size or announced)
+
     try:
         with _opened(url) as answer:
             length = answer.headers.get("Content-Length", "")
             announced = int(length) if length.isdigit() else None
-            limit = size if size is not None else MAX_BYTES
-            while chunk := answer.read(_CHUNK):
-                count += len(chunk)
-                # The bytes that arrive are counted: a declared length may be absent or false.
-                if count > limit:
-                    raise AssetError(f"{url} sends more than the {limit:,} bytes it should have.")
-                hasher.update(chunk)
-                out.write(chunk)
-                if progress:
-                    progress(count, size or announced)
+            digest = copy_counted(answer, out, size if size is not None else MAX_BYTES, url, tell)
     except urllib.error.HTTPError as error:
         _refused(url, f"the server answers {error.code} {error.reason}")
     except http.client.IncompleteRead:
-        _truncated(url, count)
+        _truncated(url, out.tell())
     except (urllib.error.URLError, OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         _refused(url, f"{reason}")
     expected = size if size is not None else announced
-    if expected is not None and count != expected:
-        _truncated(url, count, expected)
-    return hasher.hexdigest()
+    if expected is not None and out.tell() != expected:
+        _truncated(url, out.tell(), expected)
+    return digest
 
 
 def _truncated(url: str, count: int, expected: int | None = None) -> NoReturn:

