@@ -98,9 +98,7 @@ def _share(log: float) -> str:
 
 
 def _named(words: Mapping[int, str], number: np.integer) -> str:
-    word = words[int(number)]
-    shown = "".join(sign if sign.isprintable() else _SIGNS.get(sign, "\N{REPLACEMENT CHARACTER}") for sign in word)
-    return f"“{shown[:_LONGEST].rstrip(chr(10))}”"
+    return f"“{visible(words[int(number)])[:_LONGEST].rstrip(chr(10))}”"
 
 
 def visible(text: str) -> str:

@@ -30,24 +30,31 @@ class ShareTest:
     least. Both capitals are logarithms."""
 
     telling: float
-    against_honest: float = 0.0
-    against_other: float = 0.0
     asked: int = 0
     exceeded: int = 0
     untold: int = 0
 
-    def add_untold(self) -> None:
-        """A prompt that the endpoint tells too little of rejects nobody, and may be one at which another differs."""
-        self.against_other -= math.log(self.telling / HONEST_SHARE)
-        self.untold += 1
-
     def add(self, *, exceeds: bool) -> None:
-        of_other, of_honest = (self.telling, HONEST_SHARE) if exceeds else (1 - self.telling, 1 - HONEST_SHARE)
-        gain = math.log(of_other / of_honest)
-        self.against_honest += gain
-        self.against_other -= gain
         self.asked += 1
         self.exceeded += exceeds
+
+    def add_untold(self) -> None:
+        """A prompt that the endpoint tells too little of."""
+        self.untold += 1
+
+    @property
+    def against_honest(self) -> float:
+        kept = math.log((1 - self.telling) / (1 - HONEST_SHARE))
+        return self.exceeded * self._of_exceeded + (self.asked - self.exceeded) * kept
+
+    @property
+    def against_other(self) -> float:
+        """A prompt of which too little was told rejects nobody, and may be one at which another model differs."""
+        return -self.against_honest - self.untold * self._of_exceeded
+
+    @property
+    def _of_exceeded(self) -> float:
+        return math.log(self.telling / HONEST_SHARE)
 
 
 @dataclass
