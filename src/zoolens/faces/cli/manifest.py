@@ -20,6 +20,7 @@ from zoolens.inventory.manifests.files import (
     line_of,
     read_text,
 )
+from zoolens.inventory.manifests.formats import followed
 from zoolens.inventory.manifests.locations import presence, resolve_asset, resolve_file
 from zoolens.inventory.manifests.pickles import TORCH_FORMATS, check_no_object
 from zoolens.inventory.manifests.schema import Manifest, Output
@@ -47,7 +48,7 @@ def init(file: Path, output: Path | None, force: bool, env: str) -> None:
     from zoolens.base.present.bars import spinner
     from zoolens.inventory.catalog.draft import draft_manifest
 
-    file = file.resolve()
+    file = followed(file)
     # An environment that is built on the way says so on lines of its own.
     with nullcontext() if env else spinner(file.name, "open"):
         manifest = draft_manifest(file, env, lambda text: click.echo(text, err=True))

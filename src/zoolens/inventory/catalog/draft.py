@@ -24,7 +24,7 @@ from zoolens.inventory.catalog.language_models import language_model
 from zoolens.inventory.catalog.pixel_ranges import quantised_range, stated_normalisation
 from zoolens.inventory.catalog.task_guesses import guessed_task, with_steps
 from zoolens.inventory.manifests.digests import digest, size_on_disk
-from zoolens.inventory.manifests.formats import detect_format, legal_name, model_stem
+from zoolens.inventory.manifests.formats import detect_format, followed, legal_name, location_of, model_stem
 from zoolens.inventory.manifests.guesses import Guesses
 from zoolens.inventory.manifests.locations import resolve_asset
 from zoolens.inventory.manifests.schema import Asset, AssetFile, Input, Manifest, Output
@@ -54,7 +54,7 @@ def draft_manifest(
     """A manifest for the file at `path` (or for the pair it belongs to), its files named relative to its folder. `env`:
     packages of an isolated environment, for a file whose runtime is not installed here; `say` hears how it is built.
     `beside`: further files that a manifest needs may be written beside the model's."""
-    path = path.resolve()
+    path = followed(path)
     format_, files = detect_format(path)
     if format_ == "torch-state-dict" and (described := language_model(path)) is not None:
         return described
@@ -381,7 +381,7 @@ def _element_type(specs: Iterable[TensorSpec]) -> str:
 def _files(files: dict[str, Path], folder: Path) -> Iterable[AssetFile]:
     for role, path in files.items():
         yield AssetFile(
-            location=path.relative_to(folder).as_posix(),
+            location=location_of(path, folder),
             role=role,  # type: ignore[arg-type]
             sha256=digest(path),
             bytes=size_on_disk(path),

@@ -16,7 +16,7 @@ from zoolens.base.paths import cache_dir, replaced_file
 from zoolens.inventory.catalog.gguf_tokenizer import tokenizer_json
 from zoolens.inventory.manifests.chat_template import MAX_LETTERS, ChatTemplate
 from zoolens.inventory.manifests.digests import digest, size_on_disk
-from zoolens.inventory.manifests.formats import legal_name, model_stem
+from zoolens.inventory.manifests.formats import legal_name, location_of, model_stem
 from zoolens.inventory.manifests.schema import Asset, AssetFile, Input, Manifest, Output
 from zoolens.inventory.manifests.schema_texts import PREDICTING
 from zoolens.inventory.manifests.tokenizer import ROLE, Tokenizer
@@ -79,7 +79,12 @@ def draft_gguf(path: Path, *, beside: bool = True) -> Manifest:
         element_type=facts.element_type,
         inputs=(Input(name="tokens", modality="text", shape=(None, None), dtype="int32", tokenizer=tokenizer),),
         outputs=(Output(name="logits", task=PREDICTING),),
-        assets=(Asset(format="gguf", files=(_listed(path, path.name, "model"), _listed(written, location, ROLE))),),
+        assets=(
+            Asset(
+                format="gguf",
+                files=(_listed(path, location_of(path, path.parent), "model"), _listed(written, location, ROLE)),
+            ),
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from zoolens.inventory.catalog.folder_guesses import CAUSAL, ModelFolder, folder
 from zoolens.inventory.catalog.text_inputs import find_tokenizer, text_input
 from zoolens.inventory.manifests.chat_template import MAX_LETTERS, ChatTemplate
 from zoolens.inventory.manifests.digests import digest, size_on_disk
-from zoolens.inventory.manifests.formats import legal_name
+from zoolens.inventory.manifests.formats import legal_name, location_of
 from zoolens.inventory.manifests.schema import Architecture, Asset, AssetFile, Framework, Manifest, Output
 from zoolens.inventory.manifests.schema_texts import PREDICTING
 from zoolens.inventory.manifests.tokenizer import Tokenizer
@@ -57,10 +57,10 @@ def language_model(path: Path) -> Manifest | None:
     assert given.tokenizer is not None  # it is text
     written = {"chat_template": _chat_template(folder, settings), "end_ids": _end_ids(folder, given.tokenizer)}
     given = given.model_copy(update={"tokenizer": given.tokenizer.model_copy(update=written)})
-    weights = AssetFile(location=path.name, sha256=digest(path), bytes=size_on_disk(path))
+    weights = AssetFile(location=location_of(path, path.parent), sha256=digest(path), bytes=size_on_disk(path))
     name = str(config["architectures"][0])
     return Manifest(
-        name=legal_name(folder.place.name),
+        name=legal_name(_model_name(folder.place)),
         version=DRAFT_VERSION,
         description=_description(path, name, said),
         framework=Framework(name="torch"),
@@ -74,6 +74,14 @@ def language_model(path: Path) -> Manifest | None:
             ),
         ),
     )
+
+
+def _model_name(place: Path) -> str:
+    """The folder's name, or the repository's in the cache of the Hugging Face hub, whose folders are called by
+    revisions: models--OWNER--NAME/snapshots/REVISION."""
+    repository = place.parent.parent.name
+    in_cache = place.parent.name == "snapshots" and repository.startswith("models--")
+    return repository.rsplit("--", 1)[-1] if in_cache else place.name
 
 
 def _chat_template(folder: ModelFolder, settings: Mapping[str, Any]) -> ChatTemplate | None:

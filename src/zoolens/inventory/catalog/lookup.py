@@ -13,7 +13,7 @@ from zoolens.base.errors import AssetError, ManifestError, UnknownName
 from zoolens.inventory.catalog.names import CHEAP_ZOOS, FILE_ZOO, Reference, ambiguous, is_pattern, nearest, parse
 from zoolens.inventory.manifests.digests import digest
 from zoolens.inventory.manifests.files import SUFFIXES, read_manifest
-from zoolens.inventory.manifests.formats import detect_format, guess_format
+from zoolens.inventory.manifests.formats import detect_format, followed, guess_format, location_of
 from zoolens.inventory.manifests.locations import resolve_file
 from zoolens.inventory.manifests.schema import AssetFile
 from zoolens.inventory.zoos.listing import kept_names, list_zoo, references
@@ -82,8 +82,10 @@ def model_text(model: Model) -> str:
     if model.file:
         return str(model.folder / model.file)
     # A bare model file or folder: where its files lie begins with its name.
-    location = Path(model.manifest.assets[0].files[0].location)
-    return str(model.folder / location.parts[0])
+    location = model.manifest.assets[0].files[0].location
+    if location.startswith("file://"):
+        return location.removeprefix("file://")
+    return str(model.folder / Path(location).parts[0])
 
 
 # --- by path
@@ -98,12 +100,13 @@ def _as_path(model: str | Path) -> Path | None:
 
 
 def _from_path(path: Path) -> Entry:
-    path = path.resolve()
     if path.suffix in SUFFIXES:
+        path = path.resolve()
         manifest = read_manifest(path)
         return Entry(FILE_ZOO, manifest, weights_of(manifest, path.parent), path.parent, path.name)
+    path = followed(path)
     format_, files = detect_format(path)
-    locations = {role: file.relative_to(path.parent).as_posix() for role, file in files.items()}
+    locations = {role: location_of(file, path.parent) for role, file in files.items()}
     return Entry(FILE_ZOO, undescribed(path.name, format_, locations), Weights.PRESENT, path.parent)
 
 

@@ -10,6 +10,7 @@ import pytest
 from zoolens.base.errors import ModelError
 from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.catalog.language_models import language_model
+from zoolens.inventory.manifests.locations import resolve_asset
 from zoolens.testing.text_models import write_tokenizer
 
 CONFIG = {
@@ -96,6 +97,26 @@ def test_a_folder_without_a_tokenizer_is_refused(folder):
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ModelError, match="without which no text becomes numbers"):
         drafted(folder)
+
+
+def test_files_in_the_cache_of_the_hub_are_links_to_files_called_by_digests(folder, tmp_path):
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    cache = tmp_path / "models--some--small-1B"
+    snapshot, blobs = cache / "snapshots" / "0123abcd", cache / "blobs"
+    snapshot.mkdir(parents=True)
+    blobs.mkdir()
+    for place, file in enumerate(sorted(folder.iterdir())):
+        file.rename(blobs / f"9f8e{place}")
+        (snapshot / file.name).symlink_to(f"../../blobs/9f8e{place}")
+    manifest = draft_manifest(snapshot / "model.safetensors")
+    assert manifest.name == "small-1B"
+    locations = {file.role: file.location for file in manifest.assets[0].files}
+    assert locations == {
+        "model": f"file://{snapshot}/model.safetensors",
+        "tokenizer": f"file://{snapshot}/tokenizer.json",
+    }
+    found = resolve_asset(manifest.assets[0], snapshot, fetch=False)
+    assert {path.name for path in found.values()} == {"model.safetensors", "tokenizer.json"}
 
 
 def test_other_weights_are_none_of_a_language_model(tmp_path):

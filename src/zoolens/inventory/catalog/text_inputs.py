@@ -9,6 +9,7 @@ from typing import Any, Final
 from zoolens.base.safety.untrusted import is_file
 from zoolens.inventory.catalog.drafted import UNCHECKED, DraftedFile
 from zoolens.inventory.manifests.digests import digest, size_on_disk
+from zoolens.inventory.manifests.formats import followed, location_of
 from zoolens.inventory.manifests.schema import AssetFile, Input
 from zoolens.inventory.manifests.schema_inputs import TOKEN_TYPES
 from zoolens.inventory.manifests.tokenizer import ROLE, Tokenizer, TokenTensors
@@ -33,7 +34,7 @@ def find_tokenizer(path: Path, folder: Path, said: list[str]) -> AssetFile | Non
     if found not in own:
         said.append(f"{found.name} belongs to {path.name}, whose name begins alike ({UNCHECKED})")
     inside = found.parent == path.parent
-    location = found.name if inside else f"file://{found.resolve()}"
+    location = location_of(found, path.parent) if inside else f"file://{followed(found)}"
     return AssetFile(location=location, role=ROLE, sha256=digest(found), bytes=size_on_disk(found))  # type: ignore[arg-type]
 
 

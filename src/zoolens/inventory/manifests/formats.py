@@ -62,6 +62,23 @@ def detect_format(path: Path) -> tuple[str, Files]:
     return format_, companions(path, format_)
 
 
+def followed(path: Path) -> Path:
+    """The path behind links, except where only the link's name says what the file is.
+
+    The cache of the Hugging Face hub keeps each file under its digest: model.safetensors is a link to blobs/9f8e7d.
+    """
+    target = path.resolve()
+    named = path.parent.resolve() / path.name
+    return target if target.suffix == named.suffix else named
+
+
+def location_of(path: Path, folder: Path) -> str:
+    """How a manifest in `folder` names a file of that folder. A link that leads out of it is named by its whole path,
+    because a manifest may not leave its folder otherwise."""
+    inside = path.resolve().is_relative_to(folder.resolve())
+    return path.relative_to(folder).as_posix() if inside else f"file://{path}"
+
+
 def guess_format(path: Path) -> str | None:
     """The format by name alone, for listings; None: not a model file."""
     named = format_of_name(path.name)

@@ -30,6 +30,7 @@ from zoolens.base.safety.untrusted import SECRET_NAME, size_of
 from zoolens.inventory.manifests import hub, wheels
 from zoolens.inventory.manifests.digests import digest
 from zoolens.inventory.manifests.download import Downloaded, check_url, download
+from zoolens.inventory.manifests.formats import followed
 from zoolens.inventory.manifests.schema import DEFAULT_DECODER, Asset, AssetFile, Manifest
 
 Presence = Literal["present", "remote", "absent"]
@@ -204,7 +205,8 @@ def _absolute(location: str) -> Path:
     path = Path(_VARIABLE.sub(value, location.removeprefix("file://")))
     if not path.is_absolute():
         raise AssetError(f"{location} is not an absolute path.", hint="Write file:///folder/file.")
-    return _resolved(path)
+    _resolved(path)
+    return followed(path)
 
 
 def _resolved(path: Path) -> Path:
