@@ -1,10 +1,12 @@
-"""Make copies of a language model in a GGUF file: in other types, and as folders of transformers.
+"""Make copies of a language model in a GGUF file: in other types, as folders of transformers, and as ONNX.
 
     python -m scripts.copy_language_model MODEL.gguf FOLDER [--types F32,Q8_0,Q4_0] [--transformers float32,bfloat16]
-        [--off-grid]
+        [--onnx] [--off-grid]
 
 A copy in a type has all matrices in it, as far as their rows are whole blocks; the table of tokens and the output stay
 in Q8_0 where the type is a smaller one, as llama.cpp quantises. Vectors are float32.
+
+`--onnx` writes the folder `onnx`: model.onnx in float32 with past keys and values, configuration and tokenizer.
 
 `--off-grid` first makes a network that computes the same from other numbers, `reference.gguf`, and copies that. A file
 that was quantised to 4 bits loses nothing when it is quantised to the same 4 bits again, because its values lie on that
@@ -30,6 +32,7 @@ from zoolens.inventory.runtimes.llamacpp.gguf_copy import copy_gguf
 from zoolens.inventory.runtimes.llamacpp.gguf_file import TENSOR_TYPES, GgufFile, GgufTensor, read_gguf
 from zoolens.inventory.runtimes.llamacpp.gguf_values import Array, tensor_values
 from zoolens.inventory.runtimes.llamacpp.llama_tensors import in_halves, transformers_name, turned_heads
+from zoolens.testing.onnx_language_models import onnx_copy
 
 TYPES = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0")
 FLOATS = ("F32", "F16", "BF16")
@@ -115,12 +118,23 @@ def off_grid(source: Path, target: Path) -> Path:
 def transformers_folder(source: Path, folder: Path, dtype: str) -> Path:
     """The model as a folder of transformers: weights as safetensors, configuration and tokenizer."""
     file = read_gguf(source)
+    write_configuration(file, folder, dtype)
+    write_safetensors(source, file, folder / "model.safetensors", dtype)
+    return folder
+
+
+def onnx_folder(source: Path, folder: Path) -> Path:
+    """The model as an ONNX file, beside the files that say what it is."""
+    write_configuration(read_gguf(source), folder, "float32")
+    onnx_copy(source, folder / "model.onnx")
+    return folder
+
+
+def write_configuration(file: GgufFile, folder: Path, dtype: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     config = configuration(file, dtype)
     (folder / "config.json").write_text(json.dumps(config, indent=1), "utf-8")
     (folder / "tokenizer.json").write_text(tokenizer_json(file), "utf-8")
-    write_safetensors(source, file, folder / "model.safetensors", dtype)
-    return folder
 
 
 def configuration(file: GgufFile, dtype: str) -> dict[str, Any]:
@@ -188,6 +202,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--types", default=",".join(TYPES))
     parser.add_argument("--transformers", default="", help="float32, bfloat16 or both")
+    parser.add_argument("--onnx", action="store_true")
     parser.add_argument("--off-grid", action="store_true")
     asked = parser.parse_args()
     source = asked.model
@@ -198,6 +213,8 @@ def main() -> None:
         print(f"{path}  {path.stat().st_size:,} bytes")
     for dtype in filter(None, asked.transformers.split(",")):
         print(transformers_folder(source, asked.folder / f"transformers-{dtype}", dtype))
+    if asked.onnx:
+        print(onnx_folder(source, asked.folder / "onnx"))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scripts.copy_language_model import copies, off_grid, transformers_folder
+from scripts.copy_language_model import copies, off_grid, onnx_folder, transformers_folder
 
 from zoolens.base.errors import ModelError
+from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.runtimes.llamacpp.gguf_copy import copy_gguf
 from zoolens.inventory.runtimes.llamacpp.gguf_file import read_gguf
 from zoolens.inventory.runtimes.llamacpp.gguf_values import tensor_values
@@ -105,3 +106,27 @@ def test_the_folder_of_transformers_is_the_same_network(source, tmp_path, dtype)
             np.testing.assert_allclose(answer, language_models.reference(IDS), atol=tolerance)
         else:
             assert np.abs(answer - language_models.reference(IDS)).max() > 1e-3
+
+
+def test_the_onnx_folder_is_the_same_network_and_says_how_it_is_fed(source, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    folder = onnx_folder(source, tmp_path / "onnx")
+    model = onnxruntime.InferenceSession(str(folder / "model.onnx"))
+    none = {spec.name: np.zeros((1, 2, 0, 8), np.float32) for spec in model.get_inputs() if "past" in spec.name}
+    ids = np.array([IDS])
+    (answer,) = model.run(["logits"], {"input_ids": ids, "attention_mask": ids * 0 + 1, "position_ids": ids, **none})
+    np.testing.assert_allclose(answer[0], language_models.reference(IDS), atol=2e-5)
+    manifest = draft_manifest(folder / "model.onnx")
+    (given,), (made,) = manifest.inputs, manifest.outputs
+    assert (given.name, made.name, made.task) == ("input_ids", "logits", "language-model")
+    tokenizer = given.tokenizer
+    assert (tokenizer.max_length, tokenizer.padding, tokenizer.vocabulary) == (600, "none", 64)
+    assert tokenizer.tensors.names == {"input_ids": "input_ids", "attention_mask": "attention_mask"}
+    assert tokenizer.end_ids == (63,)
+
+
+def test_what_onnx_cannot_hold_is_refused(tmp_path):
+    scaled = language_models.gguf(tmp_path, llama__rope__scaling__type="linear").path()
+    with pytest.raises(ModelError, match="no llama with positions as they are"):
+        onnx_folder(scaled, tmp_path / "onnx")

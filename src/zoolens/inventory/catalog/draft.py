@@ -32,6 +32,7 @@ from zoolens.inventory.manifests.schema_steps import Divide, DropLeading, Output
 from zoolens.inventory.runtimes.isolation.isolated import open_model
 from zoolens.inventory.runtimes.litert.tflite_metadata import FileNotes, TensorNotes, read_notes
 from zoolens.inventory.runtimes.onnx import onnx_file
+from zoolens.inventory.runtimes.onnx.decoder_form import takes_caches
 from zoolens.inventory.runtimes.outputs.noise_probe import NoiseAnswers, answers_to_noise, is_one
 from zoolens.inventory.runtimes.outputs.output_endings import Ending, endings
 from zoolens.inventory.runtimes.outputs.output_layers import OutputLayers, output_layers
@@ -65,11 +66,14 @@ def draft_manifest(
         )
     if format_ == "gguf":
         return draft_gguf(path, beside=beside)
+    only = None
     if format_ == "onnx":
-        outside = onnx_file.read_graph(path).external_files()
-        if outside:
+        graph = onnx_file.read_graph(path)
+        if outside := graph.external_files():
             files["weights"] = path.parent / outside[0]
-    inputs, outputs, runtime, noise = _specs(ModelFiles(format_, files), env, say)
+        # Other runtimes would refuse it for what they lack, whatever is wrong with the file.
+        only = "onnxruntime" if takes_caches(graph.inputs) else None
+    inputs, outputs, runtime, noise = _specs(ModelFiles(format_, files), env, say, only=only)
     if not inputs or not outputs:
         raise ModelError(
             f"{path.name} does not say what its inputs and outputs are.", hint="Write them into a manifest by hand."
@@ -133,13 +137,15 @@ def output_classes(model: ModelFiles) -> int | None:
 
 
 def _specs(
-    model: ModelFiles, env: str = "", say: Callable[[str], None] = lambda _: None
+    model: ModelFiles, env: str = "", say: Callable[[str], None] = lambda _: None, *, only: str | None = None
 ) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...], str, NoiseAnswers]:
     """Inputs and outputs as the first runtime that opens the file reports them, its name, and what the outputs answer
     to noise."""
     reasons: list[str] = []
     hint: str | None = None
     for runtime in _runtimes_for(model.format, installed=not env):
+        if only not in (None, runtime.name):
+            continue
         try:
             environment = ensure_environment(parse_env(env), runtime.requirements, say) if env else None
             with open_model(runtime, model, environment=environment) as session:

@@ -7,35 +7,21 @@ images are prepared. Nothing in the folder is executed, and files of code in it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from zoolens.base.safety.untrusted import is_file, parse_json, read_text
 from zoolens.inventory.catalog.drafted import UNCHECKED, DraftedFile, TaskGuess, other
 from zoolens.inventory.catalog.image_processors import image_steps
 from zoolens.inventory.catalog.known_classes import FIRST_OF_IMAGENET
+from zoolens.inventory.catalog.model_folder import CAUSAL, ModelFolder, folder_of
 from zoolens.inventory.catalog.text_inputs import find_tokenizer, text_input
+from zoolens.inventory.catalog.written_texts import writing_tokenizer
 from zoolens.inventory.manifests.schema import Output
 from zoolens.inventory.manifests.schema_boxes import ReadBoxes
 from zoolens.inventory.manifests.schema_masks import Masks
 from zoolens.inventory.manifests.schema_steps import L2Normalize, OutputStep, Pool
 from zoolens.inventory.manifests.schema_texts import PREDICTING
 
-_CONFIG: Final = "config.json"
-_MOST_BYTES: Final = 1 << 22
-_MOST_CLASSES: Final = 100_000
 _IMAGENET: Final = 1000
-CAUSAL: Final = "ForCausalLM"
-_HEADS: Final = (
-    "ForSequenceClassification",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-    "ForImageClassification",
-    "ForSemanticSegmentation",
-    "ForObjectDetection",
-    CAUSAL,
-)
 # transformers reads the scores of these as one softmax with a last class of no object, and of the rest as sigmoids.
 _SOFTMAX_DETECTORS: Final = frozenset({"detr", "yolos", "table-transformer"})
 _SIGMOID_DETECTORS: Final = frozenset(
@@ -49,49 +35,6 @@ _POOLING: Final = {
 }
 _POOLING_FILE: Final = "1_Pooling/config.json"
 _MODULES: Final = ("Transformer", "Pooling", "Normalize")  # of sentence-transformers, which are followed
-
-
-@dataclass(frozen=True)
-class ModelFolder:
-    """A folder with a config.json of transformers."""
-
-    place: Path
-    config: Mapping[str, Any]
-
-    def content(self, name: str) -> Any:
-        """What a JSON file of the folder holds; empty where there is none that can be read."""
-        path = self.place / name
-        try:
-            return parse_json(read_text(path, _MOST_BYTES)) if is_file(path) else {}
-        except (OSError, ValueError):
-            return {}
-
-    @property
-    def head(self) -> str:
-        """What the exported class is for, such as ForImageClassification; empty: hidden states."""
-        named = self.config.get("architectures")
-        first = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
-        return next((head for head in _HEADS if first.endswith(head)), "")
-
-    @property
-    def labels(self) -> tuple[str, ...] | None:
-        """The names of classes; None where there are none but LABEL_0 and the like."""
-        listed = self.config.get("id2label")
-        if not isinstance(listed, dict) or not 0 < len(listed) <= _MOST_CLASSES:
-            return None
-        names = [listed.get(str(number)) for number in range(len(listed))]
-        if not all(isinstance(name, str) for name in names) or names[0] == "LABEL_0":
-            return None
-        return tuple(map(str, names))
-
-
-def folder_of(path: Path) -> ModelFolder | None:
-    """The folder of transformers that a file belongs to: its own, or the one above a folder called onnx."""
-    for place in (path.parent, path.parent.parent) if path.parent.name == "onnx" else (path.parent,):
-        found = ModelFolder(place, {}).content(_CONFIG)
-        if isinstance(found, dict) and isinstance(found.get("model_type"), str):
-            return ModelFolder(place, found)
-    return None
 
 
 def transformers_folder(file: DraftedFile) -> TaskGuess | None:
@@ -168,9 +111,12 @@ def _text_task(file: DraftedFile, folder: ModelFolder) -> TaskGuess | None:
         return other(file, "the folder has no tokenizer.json, without which no text becomes numbers")
     stated = [f"the file was exported from {_exported(folder)}"]
     pair = "only_second" if folder.head == "ForQuestionAnswering" else None
-    made = text_input(file, folder.config, _text_settings(folder, said), said, pair=pair)
+    settings = _text_settings(folder, said)
+    made = text_input(file, folder.config, settings, said, pair=pair)
     if isinstance(made, str):
         return other(file, made)
+    if folder.head == CAUSAL and made.tokenizer is not None:
+        made = made.model_copy(update={"tokenizer": writing_tokenizer(made.tokenizer, folder, settings)})
     outputs = _text_outputs(file, folder, said)
     if outputs is None:
         return None
@@ -256,6 +202,6 @@ def _exported(folder: ModelFolder) -> str:
 def _say_names(folder: ModelFolder, outputs: Sequence[Output], said: list[str], stated: list[str]) -> None:
     (first,) = outputs
     if first.labels is not None:
-        stated.append(f"names of {len(first.labels)} classes are those in {_CONFIG}")
+        stated.append(f"names of {len(first.labels)} classes are those in config.json")
     elif folder.labels is None and first.task in _OF_CLASSES:
-        said.append(f"{_CONFIG} names no classes: they are taken to be the dataset's, by number")
+        said.append("config.json names no classes: they are taken to be the dataset's, by number")

@@ -21,9 +21,9 @@ from zoolens.base.errors import AssetError, MissingDependency, ModelError, Zoole
 from zoolens.base.plugins import installed_version
 from zoolens.base.store.records import DatasetRecord, ModelRecord, RunKey, StackRecord, fingerprint
 from zoolens.findings.graph.importers.importer import Importer, Request
-from zoolens.inventory.catalog.folder_guesses import CAUSAL, folder_of
 from zoolens.inventory.catalog.language_models import network_arguments
 from zoolens.inventory.catalog.lookup import Model, find_all
+from zoolens.inventory.catalog.model_folder import CAUSAL, folder_of
 from zoolens.inventory.catalog.names import FILE_ZOO
 from zoolens.inventory.manifests.digests import digest
 from zoolens.inventory.manifests.locations import resolve_asset, resolve_file

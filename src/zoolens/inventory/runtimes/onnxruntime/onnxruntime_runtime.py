@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,15 +15,16 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError, UnsupportedAbility, ZoolensError, first_line
-from zoolens.inventory.runtimes.abilities import NO_SEQUENCES
 from zoolens.inventory.runtimes.devices import device_index
 from zoolens.inventory.runtimes.isolation.packed import BFLOAT16, STRING, TEXT_BYTES, packed, unpacked_texts, widened
 from zoolens.inventory.runtimes.model_files.model_reading import model_bytes
 from zoolens.inventory.runtimes.observing import Captured, CapturePoint, Profile, check_points
+from zoolens.inventory.runtimes.onnx.decoder_form import LOGITS, decoder_form
 from zoolens.inventory.runtimes.onnx.onnx_editing import edited, node_label, unique_names
 from zoolens.inventory.runtimes.onnx.onnx_file import OnnxGraph, check_external, read_graph
 from zoolens.inventory.runtimes.onnxruntime.fused_operators import computed_tensors, fused_nodes, made_tensors
 from zoolens.inventory.runtimes.onnxruntime.onnxruntime_profile import read_profiles
+from zoolens.inventory.runtimes.onnxruntime.onnxruntime_sequences import CachedSequences
 from zoolens.inventory.runtimes.runtime import (
     Effective,
     ModelFiles,
@@ -40,6 +42,7 @@ from zoolens.inventory.runtimes.timing.calls import observed_calls
 # Every other ONNX Runtime type is spelled as numpy spells it.
 _DTYPES = {"float": "float32", "double": "float64"}
 _ONNX_BFLOAT16: Final = 16  # ONNX's number of the type
+_ROUNDING: Final = re.compile("Quantize|QLinear|Integer|NBits|QGemm|QAttention")
 _CLASSIC: Final = "ai.onnx.ml"  # the domain of operators of models that are no networks
 
 
@@ -57,7 +60,6 @@ class OnnxRuntime(Runtime):
         "dynamic_batch": "a file exported with a fixed batch size runs with that one only",
         "compile_mode": "a session is always optimised when it is made",
         "kernels": "ONNX Runtime's profiler names operators, and not the routines of its own library that they call",
-        "extend": NO_SEQUENCES,
     }
 
     def load_library(self) -> Any:
@@ -78,7 +80,16 @@ class OnnxRuntime(Runtime):
         entries = {"session.force_spinning_stop": "1"} if self.yielding else {}
         if self.yielding is Yielding.ALWAYS:
             entries["session.intra_op.allow_spinning"] = "0"
-        return OnnxSession(ort, _opened(ort, loaded, options, entries=entries), model, options)
+        try:
+            session = _opened(ort, loaded, options, entries=entries)
+        except ZoolensError:
+            raise
+        except Exception:
+            # Of caches that do not fit, ONNX Runtime names the first operator that notices.
+            graph = read_graph(model.path())
+            decoder_form(graph.inputs, graph.outputs, model.path().name)
+            raise
+        return OnnxSession(ort, session, model, options)
 
 
 def _opened(ort: Any, model: bytes | str, options: Options, **settings: Any) -> Any:
@@ -127,6 +138,11 @@ class OnnxSession(Session):
         self.inputs = tuple(_spec(node) for node in session.get_inputs())
         numeric = _numeric(session.get_outputs(), model.path().name)
         self.outputs = tuple(_output_spec(node) for node in numeric)
+        # A language model that takes earlier keys and values is fed texts, which begin with none.
+        self._decoder = decoder_form(self.inputs, self.outputs, model.path().name)
+        if self._decoder is not None:
+            self.inputs = self._decoder.inputs
+            self.outputs = tuple(spec for spec in self.outputs if spec.name not in self._decoder.presents)
         self._output_names = [spec.name for spec in self.outputs]
         self._packed = {spec.name: spec.dtype for spec in self.inputs if spec.dtype in (BFLOAT16, STRING)}
         self._widened = any(node.type == "tensor(bfloat16)" for node in session.get_outputs())
@@ -137,14 +153,24 @@ class OnnxSession(Session):
 
     def _run(self, session: Any, names: list[str], feeds: Mapping[str, Tensor]) -> Tensors:
         try:
-            own = self._unpacked(feeds) if self._packed else feeds
+            own = self._unpacked(feeds) if self._packed else self._completed(feeds)
             answers = self._widened_answers(session, names, own) if self._widened else session.run(names, own)
         except ZoolensError:
             raise
         except Exception as error:
             check_feeds(self.inputs, feeds)
             raise ModelError(f"onnxruntime failed while running the model: {first_line(error)}") from error
-        return dict(zip(names, answers, strict=True))
+        named = dict(zip(names, answers, strict=True))
+        if self._decoder is not None and LOGITS in named:
+            self._decoder.check_logits(named[LOGITS].shape, feeds[self._decoder.tokens.name])
+        return named
+
+    def _completed(self, feeds: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """With the inputs that follow from the texts: positions, and no earlier keys and values."""
+        if self._decoder is None:
+            return feeds
+        check_feeds(self.inputs, feeds)
+        return self._decoder.whole_texts(feeds)
 
     def _unpacked(self, feeds: Mapping[str, Tensor]) -> dict[str, Any]:
         """Feeds as ONNX Runtime takes them: its Python interface knows bfloat16 only as values of its own, made from
@@ -200,7 +226,8 @@ class OnnxSession(Session):
             )
             fused = fused_nodes(self._graph, optimised)
             self._run(twin, self._output_names, feeds)  # the first run allocates
-            calls = observed_calls(lambda: twin.run(self._output_names, feeds), repeats)
+            own = self._unpacked(feeds) if self._packed else self._completed(feeds)
+            calls = observed_calls(lambda: twin.run(self._output_names, own), repeats)
             epoch = twin.get_profiling_start_time_ns()
             return read_profiles(Path(twin.end_profiling()), epoch, calls, fused)
 
@@ -233,6 +260,28 @@ class OnnxSession(Session):
         captured = {name: values[name] for name in names}
         outputs = {name: values[name] for name in self._output_names}
         return Captured(captured, outputs)
+
+    def extend(self, tokens: Tensor, kept: int | None = None) -> Tensor:
+        if self._decoder is None:
+            reason = "its inputs have no keys and values of earlier tokens (past_key_values.0.key and so on)"
+            raise UnsupportedAbility("onnxruntime", "continue a sequence with this model", reason)
+        try:
+            return self._sequences.extend(tokens, kept)
+        except ZoolensError:
+            raise
+        except Exception as error:
+            raise ModelError(f"onnxruntime failed while running the model: {first_line(error)}") from error
+
+    @cached_property
+    def _sequences(self) -> CachedSequences:
+        assert self._decoder is not None  # `extend` has asked
+        return CachedSequences(self._ort, self._session, self._decoder, self._model.path().name, exact=self._exact)
+
+    @property
+    def _exact(self) -> bool:
+        """Whether no number is rounded to fewer bits than float32 has."""
+        rounding = any(_ROUNDING.search(node.op) for node in self._graph.nodes)
+        return self._graph.precision() == "float32" and not rounding
 
     def _twin(self, names: Sequence[str] | None, outputs: Sequence[str] = (), **settings: Any) -> Any:
         """A session of the same file, with other names of nodes or more outputs."""
@@ -268,6 +317,7 @@ class OnnxSession(Session):
     def close(self) -> None:
         self._session = None
         self._tapped = (), None
+        self.__dict__.pop("_sequences", None)
 
 
 def _numeric(outputs: Sequence[Any], file: str) -> list[Any]:

@@ -15,6 +15,7 @@ from zoolens.inventory.runtimes.abilities import NO_SEQUENCES
 from zoolens.inventory.runtimes.model_files.model_reading import model_bytes, model_text
 from zoolens.inventory.runtimes.observing import Captured, CapturePoint, Profile, check_points
 from zoolens.inventory.runtimes.onnx import onnx_file
+from zoolens.inventory.runtimes.onnx.decoder_form import refuse_caches
 from zoolens.inventory.runtimes.opencv.opencv_layers import LayerNames, as_stored, fused_layers, layer_operators
 from zoolens.inventory.runtimes.runtime import (
     Effective,
@@ -71,6 +72,7 @@ class OpenCv(Runtime):
                 raise ModelError("OpenCV reads ONNX files that hold their own weights only.")
             # OpenCV 4 crashes on a graph whose tensors nobody makes.
             graph.check()
+            refuse_caches(graph.inputs, model.path().name, self.name)
             net = dnn.readNetFromONNX(_bytes(model, "model"))
             return Loaded(net, tuple(graph.inputs), graph.parameters(), LayerNames.of_onnx(graph))
         text = model_text(model.path())

@@ -20,6 +20,7 @@ from zoolens.inventory.runtimes.litert import tflite_file
 from zoolens.inventory.runtimes.model_files.model_reading import model_text
 from zoolens.inventory.runtimes.observing import Captured, CapturePoint, Profile, check_points
 from zoolens.inventory.runtimes.onnx import onnx_file
+from zoolens.inventory.runtimes.onnx.decoder_form import refuse_caches
 from zoolens.inventory.runtimes.openvino.openvino_layers import (
     PRECISIONS,
     Counters,
@@ -86,6 +87,7 @@ class OpenVino(Runtime):
             return core.read_model(model.path(), weights)
         if model.format == "onnx":
             onnx_file.check_external(model)
+            refuse_caches(onnx_file.read_graph(model.path()).inputs, model.path().name, self.name)
         elif model.format == "tflite":
             # OpenVINO goes by a file's content, and we by its format.
             tflite_file.read_graph(model.path())
