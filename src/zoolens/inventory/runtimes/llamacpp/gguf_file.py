@@ -201,7 +201,17 @@ class _Reader:
                 f"{self._name} is one part of a model that was split.", hint="Join the parts with llama-gguf-split."
             )
         placed = self._placed(stated, start, alignment)
-        return GgufFile(self._name, version, metadata, placed, self._size, metadata_end)
+        file = GgufFile(self._name, version, metadata, placed, self._size, metadata_end)
+        self._check_network(file)
+        return file
+
+    def _check_network(self, file: GgufFile) -> None:
+        """Refuses sizes of the network at which llama.cpp ends its process."""
+        blocks = file.number(f"{file.architecture}.block_count")
+        if blocks is not None and not 0 < blocks <= max(len(file.tensors), 1):
+            raise self._damaged(f"it states {blocks:,} blocks for {len(file.tensors):,} tensors")
+        if file.context_length is not None and file.context_length < 1:
+            raise self._damaged(f"it states a context of {file.context_length:,} tokens")
 
     def _metadata(self, entries: int) -> dict[str, Any]:
         metadata: dict[str, Any] = {}

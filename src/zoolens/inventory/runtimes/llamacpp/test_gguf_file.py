@@ -96,6 +96,16 @@ def test_a_header_that_is_longer_than_what_is_read_first(read, monkeypatch):
         (gguf_bytes({"general.alignment": np.uint32(3)}, {}), "power of two"),
         (gguf_bytes({"general.alignment": np.uint32(0)}, {}), "power of two"),
         (gguf_bytes({"general.alignment": "x"}, {}), "power of two"),
+        # Sizes of the network.
+        (gguf_bytes({"general.architecture": "llama", "llama.block_count": np.uint32(0)}, {}), "states 0 blocks"),
+        (
+            gguf_bytes({"general.architecture": "llama", "llama.block_count": np.uint32(1 << 31)}, {"a": MATRIX}),
+            "2,147,483,648 blocks for 1 tensors",
+        ),
+        (
+            gguf_bytes({"general.architecture": "llama", "llama.context_length": np.uint32(0)}, {}),
+            "context of 0 tokens",
+        ),
         # Tensors.
         (header(tensors=1) + tensor(extents=(1,) * 5), "5 axes"),
         (header(tensors=1) + tensor(extents=()), "whole blocks"),
