@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +16,6 @@ from zoolens.faces.cli.options import OUT_FILE, json_option, trust_option, wide_
 from zoolens.faces.cli.stores import store_option
 
 if TYPE_CHECKING:
-    from zoolens.base.present.tables import Table
     from zoolens.findings.comparisons.disagreements import Disagreements
     from zoolens.findings.comparisons.text_disagreements import TextDisagreements
 
@@ -61,53 +62,50 @@ def command(
         raise click.UsageError(f"A contact sheet is written as .html, not as {picture.name!r}.")
     with spinner(model, "compare with all that were measured"):
         found = disagree(model, neighbours, data=data, runtime=runtime, limit=limit, store=store)
-    if isinstance(found, TextDisagreements):
-        _tell_texts(found, picture, csv_file, as_json=as_json)
+    told = _texts(found) if isinstance(found, TextDisagreements) else _inputs(found)
+    if picture is not None:
+        picture.write_text(told.sheet(), encoding="utf-8")
+    if csv_file is not None:
+        csv_file.write_text(told.csv(), encoding="utf-8")
+    if as_json:
+        echo_json(told.data())
     else:
-        _tell_inputs(found, picture, csv_file, as_json=as_json)
+        _print(found)
 
 
-def _tell_inputs(found: Disagreements, picture: Path | None, csv_file: Path | None, *, as_json: bool) -> None:
+@dataclass(frozen=True)
+class _Told:
+    """What can be written of disagreements of one kind."""
+
+    sheet: Callable[[], str]
+    csv: Callable[[], str]
+    data: Callable[[], Any]
+
+
+def _inputs(found: Disagreements) -> _Told:
     from zoolens.findings.comparisons.contact_sheet import html
-    from zoolens.findings.comparisons.disagreement_page import contested_table, headline, panel_lines
     from zoolens.findings.comparisons.disagreements import as_csv, as_data
 
-    if picture is not None:
-        picture.write_text(html(found), encoding="utf-8")
-    if csv_file is not None:
-        csv_file.write_text(as_csv(found), encoding="utf-8")
-    if as_json:
-        echo_json(as_data(found))
-    else:
-        order = "the most contested first"
-        _print(found, panel_lines(found), headline(found), order, contested_table(found))
+    return _Told(partial(html, found), partial(as_csv, found), partial(as_data, found))
 
 
-def _tell_texts(found: TextDisagreements, picture: Path | None, csv_file: Path | None, *, as_json: bool) -> None:
-    from zoolens.findings.comparisons.text_disagreement_page import member_lines, text_headline, text_table
+def _texts(found: TextDisagreements) -> _Told:
     from zoolens.findings.comparisons.text_disagreements import as_csv, as_data
     from zoolens.findings.comparisons.token_sheet import token_sheet
 
-    if picture is not None:
-        picture.write_text(token_sheet(found), encoding="utf-8")
-    if csv_file is not None:
-        csv_file.write_text(as_csv(found), encoding="utf-8")
-    if as_json:
-        echo_json(as_data(found))
-    else:
-        order = "the texts with the least agreement first"
-        _print(found, member_lines(found), text_headline(found), order, text_table(found))
+    return _Told(partial(token_sheet, found), partial(as_csv, found), partial(as_data, found))
 
 
-def _print(
-    found: Disagreements | TextDisagreements, panel: Iterable[tuple[str, str]], head: str, order: str, table: Table
-) -> None:
+def _print(found: Disagreements | TextDisagreements) -> None:
+    from zoolens.findings.comparisons.disagreement_page import disagreement_words
+
+    words = disagreement_words(found)
     console = make_console()
     console.print(f"[bold]{plain(found.panel[0].name)}[/] in {plain(found.run.stack.runtime)}, and nearest to it")
-    for letter, words in panel:
-        console.print(f"  [bold]{letter}[/] {plain(words)}")
-    console.print(f"\n{plain(head)}{f', {order}' if table.rows else ''}\n")
-    if table.rows:
-        print_table(table.columns, table.rows)
+    for letter, said in words.panel:
+        console.print(f"  [bold]{letter}[/] {plain(said)}")
+    console.print(f"\n{plain(words.headline)}{f', {words.order}' if words.table.rows else ''}\n")
+    if words.table.rows:
+        print_table(words.table.columns, words.table.rows)
     for note in found.notes:
         console.print(f"[dim]note: {plain(note)}[/]")

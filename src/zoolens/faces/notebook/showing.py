@@ -26,7 +26,7 @@ _PAGES: Final = {
     "findings.comparisons.equivalence:Equivalence": "findings.comparisons.equivalence_page:equivalence_page",
     "findings.comparisons.disagreements:Disagreements": "findings.comparisons.disagreement_page:disagreement_page",
     "findings.comparisons.text_disagreements:TextDisagreements": (
-        "findings.comparisons.text_disagreement_page:text_disagreement_page"
+        "findings.comparisons.disagreement_page:disagreement_page"
     ),
     "findings.comparisons.reproduce:Reproduction": "findings.comparisons.reproduction_page:reproduction_page",
     "findings.audit.doctor.diagnosis:Diagnosis": "findings.audit.doctor.diagnosis_page:diagnosis_page",

@@ -9,8 +9,8 @@ import pytest
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.store.store import open_store
+from zoolens.findings.comparisons.disagreement_page import disagreement_page
 from zoolens.findings.comparisons.disagreements import disagree
-from zoolens.findings.comparisons.text_disagreement_page import text_disagreement_page
 from zoolens.findings.comparisons.text_disagreements import as_csv, as_data
 from zoolens.testing.language_model_runs import answered, written_book
 
@@ -100,7 +100,7 @@ def test_the_same_answers_are_no_disagreement(tmp_path, book):
         answered(store, book, "twin")
         found = disagree("mine", store=store)
     assert (found.inputs, found.total, found.differing) == ((), 0, 0)
-    assert "At 0 of " in text_disagreement_page(found).verdict
+    assert "At 0 of " in disagreement_page(found).verdict
     assert as_data(found)["inputs"] == []
 
 
@@ -113,5 +113,5 @@ def test_as_data_and_csv(store):
     assert len({best["token"] for best in text["at"][0]["best"]}) > 1
     (row,) = csv.DictReader(io.StringIO(as_csv(found)))
     assert float(row["agreement"]) == pytest.approx(text["agreement"])
-    page = text_disagreement_page(found)
+    page = disagreement_page(found)
     assert page.sections[1].paragraphs == ("1 of 4 are listed.",)

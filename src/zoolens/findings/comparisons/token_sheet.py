@@ -17,7 +17,7 @@ from zoolens.findings.comparisons.coloured_tokens import (
     words_asked,
 )
 from zoolens.findings.comparisons.origins import open_inputs
-from zoolens.findings.comparisons.text_disagreement_page import member_lines, text_headline
+from zoolens.findings.comparisons.text_disagreement_words import text_words
 from zoolens.findings.comparisons.text_disagreements import ContestedText, TextDisagreements
 from zoolens.findings.comparisons.token_texts import RunTokenizer, TokenText
 
@@ -32,12 +32,13 @@ def token_sheet(found: TextDisagreements) -> str:
         split = [tokenizer.split(content, text.at.following) for text, content in texts]
         words = tokenizer.words([number for text in found.inputs for number in words_asked(text.at)])
         problem = tokenizer.problem
-    letters = [letter for letter, _ in member_lines(found)]
+    told = text_words(found)
+    letters = [letter for letter, _ in told.panel]
     return render(
         "tokensheet.html",
         title=f"Where {found.panel[0].name} and its nearest equivalents disagree",
-        headline=text_headline(found),
-        panel=list(member_lines(found)),
+        headline=told.headline,
+        panel=list(told.panel),
         legend=list(enumerate(agreement_legend())),
         notes=[*([problem] if problem else []), *found.notes],
         cards=[_card(text, tokens, words, letters) for text, tokens in zip(found.inputs, split, strict=True)],
