@@ -8,8 +8,6 @@ model of their own, which shares only the name.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
@@ -18,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError, ZoolensError
-from zoolens.base.paths import cache_dir, replaced_file
 from zoolens.base.protocol.address import Address, parse_address
 from zoolens.base.protocol.client import locate_model, open_client
 from zoolens.base.protocol.client_base import Client
@@ -27,6 +24,7 @@ from zoolens.base.protocol.documents import model_to_data
 from zoolens.base.protocol.errors import ServingError
 from zoolens.base.protocol.messages import InferRequest, InferResponse, ModelMetadata, ServerMetadata, TensorMetadata
 from zoolens.base.safety.untrusted import parse_json
+from zoolens.inventory.runtimes.endpoint_file import check_described, endpoint_file
 from zoolens.inventory.runtimes.model_files.model_reading import model_text
 from zoolens.inventory.runtimes.runtime import (
     Effective,
@@ -87,16 +85,9 @@ class Remote(Runtime):
         return f"{server.name} {server.version}".strip()
 
     def asset_of(self, manifest: Manifest) -> Asset | None:
-        """What the server says of its model, as a file: a run's key depends on the content of files."""
-        from zoolens.inventory.manifests.schema import Asset, AssetFile
+        from zoolens.inventory.manifests.schema import Asset
 
-        if not self.address:
-            return None
-        content = json.dumps(self._document(), sort_keys=True, indent=1).encode()
-        path = cache_dir() / "endpoints" / f"{hashlib.sha256(content).hexdigest()[:32]}.json"
-        with replaced_file(path) as file:
-            file.write(content)
-        return Asset(format=ENDPOINT, files=(AssetFile(location=f"file://{path.absolute()}"),))
+        return Asset(format=ENDPOINT, files=(endpoint_file(self._document()),)) if self.address else None
 
     def identity(self) -> Mapping[str, Any]:
         server, model = self._described
@@ -125,11 +116,7 @@ class Remote(Runtime):
         except ValueError as error:
             raise ModelError(f"{model.path().name} does not describe a model behind a server: {error}.") from error
         # Asked again: ours may be old.
-        if document != Remote(self.address)._document():
-            raise ModelError(
-                f"The model at {self.address} is not the one that {model.path().name} describes.",
-                hint="Was it replaced in the meantime? Run the command again.",
-            )
+        check_described(model.path(), document, Remote(self.address)._document(), self.address)
         return document
 
     def compile(self, loaded: Any, model: ModelFiles, options: Options) -> Session:

@@ -16,6 +16,7 @@ from zoolens.base.errors import ModelError
 
 MOST_ROWS: Final = 64
 _MAX_ANSWER_BYTES: Final = 1 << 30
+_MAX_TEXTS_BYTES: Final = 1 << 32  # of the scores at all positions
 
 Floating = TypeVar("Floating", bound=np.floating)
 Array = NDArray[np.float32]
@@ -43,13 +44,7 @@ class Sequences:
         if stays and rows != len(self.tokens):
             raise ModelError(f"{len(self.tokens)} sequences cannot be continued with {rows} rows of tokens.")
         self._check_size(rows, count, stays + count)
-        wrong = tokens[(tokens < 0) | (tokens >= self.vocabulary)]
-        if wrong.size:
-            raise ModelError(
-                f"The tokens hold the id {int(wrong[0])}, and the vocabulary of {self._name} ends at "
-                f"{self.vocabulary - 1:,}.",
-                hint="Is the tokenizer that of the model?",
-            )
+        check_vocabulary(tokens, self.vocabulary, self._name)
         new = tokens.astype(np.int32)
         return (np.concatenate([self.tokens[:, :stays], new], axis=1) if stays else new), stays
 
@@ -62,6 +57,29 @@ class Sequences:
             )
         if rows > MOST_ROWS or rows * self.vocabulary * 4 > _MAX_ANSWER_BYTES:
             raise ModelError(f"{rows:,} sequences at once are too many; {MOST_ROWS} are continued at most.")
+
+
+def check_texts(name: str, ids: NDArray[np.integer], vocabulary: int, model: str) -> None:
+    """ModelError where an input (texts × tokens) cannot be answered with a distribution at each of its positions."""
+    texts, tokens = ids.shape
+    if tokens == 0:
+        raise ModelError(f"Input {name!r} holds a text without tokens; one is needed at least.")
+    check_vocabulary(ids, vocabulary, model)
+    if ids.size * vocabulary * 4 > _MAX_TEXTS_BYTES:
+        raise ModelError(
+            f"The scores of {texts:,} × {tokens:,} tokens would take {ids.size * vocabulary * 4:,} bytes, and "
+            f"{_MAX_TEXTS_BYTES:,} are given at most.",
+            hint="Use smaller batches or shorter texts.",
+        )
+
+
+def check_vocabulary(ids: NDArray[np.integer], vocabulary: int, model: str) -> None:
+    wrong = ids[(ids < 0) | (ids >= vocabulary)]
+    if wrong.size:
+        raise ModelError(
+            f"The tokens hold the id {int(wrong[0])}, and the vocabulary of {model} ends at {vocabulary - 1:,}.",
+            hint="Is the tokenizer that of the model?",
+        )
 
 
 def log_probabilities(scores: NDArray[Floating]) -> NDArray[Floating]:

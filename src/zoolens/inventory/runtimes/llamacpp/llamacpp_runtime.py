@@ -24,12 +24,11 @@ from zoolens.inventory.runtimes.runtime import (
     TensorSpec,
     check_feeds,
 )
-from zoolens.inventory.runtimes.sequences import Sequences, log_probabilities
+from zoolens.inventory.runtimes.sequences import Sequences, check_texts, log_probabilities
 
 INPUT: Final = "tokens"
 OUTPUT: Final = "logits"
 _BATCH: Final = 512  # tokens computed at once: llama.cpp's own default of a microbatch
-_MAX_ANSWER_BYTES: Final = 1 << 32  # of the logits of one call
 _FLOATS: Final = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64"}
 
 
@@ -198,28 +197,14 @@ class LlamaSession(Session):
             raise ModelError(f"{self._file.name} is a diffusion model, and only models of the next token are run.")
 
     def _check_ids(self, ids: Tensor) -> None:
-        texts, tokens = ids.shape
-        if tokens == 0:
-            raise ModelError(f"Input {INPUT!r} holds a text without tokens; one is needed at least.")
+        tokens = ids.shape[1]
         if tokens > self._longest:
             raise ModelError(
                 f"Input {INPUT!r} holds a text of {tokens:,} tokens, and the context of {self._file.name} has "
                 f"{self._longest:,}.",
                 hint="Cut texts with tokenizer.max_length in the manifest.",
             )
-        wrong = ids[(ids < 0) | (ids >= self._vocabulary)]
-        if wrong.size:
-            raise ModelError(
-                f"Input {INPUT!r} holds the id {int(wrong[0])}, and the vocabulary of {self._file.name} ends at "
-                f"{self._vocabulary - 1:,}.",
-                hint="Is the tokenizer that of the model?",
-            )
-        if ids.size * self._vocabulary * 4 > _MAX_ANSWER_BYTES:
-            raise ModelError(
-                f"The logits of {texts:,} × {tokens:,} tokens would take {ids.size * self._vocabulary * 4:,} bytes, "
-                f"and {_MAX_ANSWER_BYTES:,} are given at most.",
-                hint="Use smaller batches or shorter texts.",
-            )
+        check_texts(INPUT, ids, self._vocabulary, self._file.name)
 
     def effective(self) -> Effective:
         listed = ", ".join(f"{count} {name}" for name, count in self._file.types.items())

@@ -6,8 +6,6 @@ server's weights are those of the manifest cannot be seen from here, so that its
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -15,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.base.paths import cache_dir, replaced_file
 from zoolens.base.safety.untrusted import parse_json
 from zoolens.inventory.runtimes.abilities import NO_SEQUENCES
+from zoolens.inventory.runtimes.endpoint_file import check_described, endpoint_file
 from zoolens.inventory.runtimes.model_files.model_reading import model_text
 from zoolens.inventory.runtimes.openai.endpoint_address import parse_endpoint
 from zoolens.inventory.runtimes.openai.endpoint_answers import NextToken, in_vocabulary
@@ -33,6 +31,7 @@ from zoolens.inventory.runtimes.runtime import (
     TensorSpec,
     check_feeds,
 )
+from zoolens.inventory.runtimes.sequences import check_texts
 
 if TYPE_CHECKING:
     from zoolens.inventory.manifests.schema import Asset, Manifest
@@ -46,7 +45,6 @@ _PROBE_TOKENS: Final = 6
 _TOGETHER: Final = 16  # prompts in one request
 _WIDER: Final = 1000  # likely tokens that are asked for where the text's own is not among the first
 _LEAST_REST: Final = 1e-12  # of the probability that is left for the tokens that are not told
-_MAX_ANSWER_BYTES: Final = 1 << 32
 _DECIDES: Final = "the server decides"
 _TEXTS_ONLY: Final = "the interface carries tokens and their probabilities only"
 
@@ -81,21 +79,17 @@ class OpenAi(Runtime):
         return self._owner if self.address else "built-in"
 
     def asset_of(self, manifest: Manifest) -> Asset | None:
-        """What the server says of its model, as a file: a run's key depends on the content of files."""
-        from zoolens.inventory.manifests.schema import Asset, AssetFile
+        from zoolens.inventory.manifests.schema import Asset
         from zoolens.inventory.manifests.schema_texts import PREDICTING
 
         tokenizer = manifest.inputs[0].tokenizer if manifest.inputs else None
         foresees = any(output.task == PREDICTING for output in manifest.outputs)
         if not self.address or tokenizer is None or not foresees:
             return None
-        content = _written(self._document(tokenizer.vocabulary, _kept(manifest)))
-        path = cache_dir() / "endpoints" / f"{hashlib.sha256(content).hexdigest()[:32]}.json"
-        with replaced_file(path) as file:
-            file.write(content)
+        described = endpoint_file(self._document(tokenizer.vocabulary, _kept(manifest)))
         # Texts become tokens here, by the tokenizer that every asset of such a manifest lists.
         beside = [file for file in manifest.assets[0].files if file.role == _TOKENIZER] if manifest.assets else []
-        return Asset(format=ENDPOINT, files=(AssetFile(location=f"file://{path.absolute()}"), *beside))
+        return Asset(format=ENDPOINT, files=(described, *beside))
 
     def identity(self) -> Mapping[str, Any]:
         return {"address": self.address, "served_model": self._client.address.model, "stated": dict(self._client.about)}
@@ -109,11 +103,7 @@ class OpenAi(Runtime):
         except (ValueError, TypeError, KeyError) as error:
             raise ModelError(f"{path.name} does not describe a language model behind an endpoint.") from error
         # Asked again: ours may be old.
-        if document != json.loads(_written(OpenAi(self.address)._document(vocabulary, top))):
-            raise ModelError(
-                f"The model at {self.address} is not the one that {path.name} describes.",
-                hint="Was it replaced in the meantime? Run the command again.",
-            )
+        check_described(path, document, OpenAi(self.address)._document(vocabulary, top), self.address)
         return vocabulary, top
 
     def compile(self, loaded: Any, model: ModelFiles, options: Options) -> Session:
@@ -158,7 +148,7 @@ class OpenAiSession(Session):
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         check_feeds(self.inputs, feeds)
         ids = np.ascontiguousarray(feeds[self.inputs[0].name])
-        self._check_ids(ids)
+        check_texts(self.inputs[0].name, ids, self._vocabulary, "the manifest")
         answers = np.empty((*ids.shape, self._vocabulary), np.float32)
         for row, answer in zip(ids.tolist(), answers, strict=True):
             told = self._echoed(row) or self._one_by_one(row)
@@ -226,24 +216,6 @@ class OpenAiSession(Session):
         scores[list(known)] = list(known.values())
         return scores
 
-    def _check_ids(self, ids: Tensor) -> None:
-        texts, tokens = ids.shape
-        name = self.inputs[0].name
-        if tokens == 0:
-            raise ModelError(f"Input {name!r} holds a text without tokens; one is needed at least.")
-        wrong = ids[(ids < 0) | (ids >= self._vocabulary)]
-        if wrong.size:
-            raise ModelError(
-                f"Input {name!r} holds the id {int(wrong[0])}, and the vocabulary ends at {self._vocabulary - 1:,}.",
-                hint="Is the tokenizer that of the model?",
-            )
-        if ids.size * self._vocabulary * 4 > _MAX_ANSWER_BYTES:
-            raise ModelError(
-                f"The log-probabilities of {texts:,} × {tokens:,} tokens would take more than the "
-                f"{_MAX_ANSWER_BYTES:,} bytes that are given at most.",
-                hint="Use smaller batches or shorter texts.",
-            )
-
     def effective(self) -> Effective:
         client = self._client
         told = {key: str(value) for key, value in client.about.items()}
@@ -267,7 +239,3 @@ def _kept(manifest: Manifest) -> int:
 
     steps: Sequence[Any] = manifest.outputs[0].postprocess if manifest.outputs else ()
     return next((step.top for step in steps if isinstance(step, NextTokens)), _USUAL_TOP)
-
-
-def _written(document: Mapping[str, Any]) -> bytes:
-    return json.dumps(document, sort_keys=True, indent=1).encode()
