@@ -1,5 +1,6 @@
 """Language models on a GPU: time to the first token, tokens per second and joules per token in torch, in float32 and in
-bfloat16, beside a loop by hand and beside the time in which the memory could give what has to be read.
+bfloat16, in eager modes and as CUDA graphs, beside a loop by hand and beside the time in which the memory could give
+what has to be read. What graphs answer is held against what the eager mode of the same precision answers.
 
     python benchmarks/gpu_tokens.py                    # needs a GPU, torch and transformers
     python benchmarks/gpu_tokens.py --shape tiny --device cpu --modes eager   # tries the script where there is no GPU
@@ -7,6 +8,7 @@ bfloat16, beside a loop by hand and beside the time in which the memory could gi
 
 Weights are random: their values do not change the time. A step of decoding reads all weights once, and the keys and
 values of the tokens before. The roof is the rate at which the device copies a gigabyte, measured in the same run.
+Joules are those of the whole device and the processor, idle power included, over five seconds.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 COMMON = {"max_position_embeddings": 8192, "tie_word_embeddings": True}
 STEPS = 64  # of decoding, after two that are not counted
 ROUNDS = 3  # of everything; the median counts
+COMPARED = 300  # tokens whose distributions are compared, so that a memory of 256 tokens has to grow
+NATS = {"float32": 1e-3, "bfloat16": 0.25}  # the most that two ways to compute the same may differ
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=tuple(SHAPES), action="append")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--modes", default="eager,bfloat16")
+    parser.add_argument("--modes", default="eager,cuda-graphs,bfloat16,bfloat16-cuda-graphs")
     parser.add_argument("--cases", default="128x1,4096x1,128x16,1024x64", help="tokens of the prompt × sequences")
     parser.add_argument("--wheels", type=Path, help="folder of wheels to unpack and import from")
     chosen = parser.parse_args()
@@ -71,14 +75,16 @@ def measure(chosen: argparse.Namespace, shape: str, folder: Path) -> None:
     files, parameters = network(shape, folder, chosen.device)
     roof = copied(chosen.device)
     print(f"\n{shape}: {parameters:,} parameters; the device copies {roof / 1e12:.2f} TB/s" if roof else f"\n{shape}")
-    print(f"{'':10}{'prompt':>8}{'rows':>5}{'first token':>12}{'prompt/s':>10}{'decode/s':>10}{'by hand':>9}"
-          f"{'ratio':>7}{'of roof':>9}{'J/token':>9}")  # fmt: skip
+    print(f"{'':21}{'prompt':>8}{'rows':>5}{'first token':>12}{'prompt/s':>10}{'decode/s':>10}{'by hand':>9}"
+          f"{'ratio':>7}{'of roof':>9}{'J/token':>9}{'J/prompt token':>16}")  # fmt: skip
+    followed: dict[str, Any] = {}
     for mode in chosen.modes.split(","):
         # Nothing is rounded to TF32, so that float32 says what it is.
-        precision = "default" if mode == "bfloat16" else "float32"
+        precision = "default" if "bfloat16" in mode else "float32"
         with Torch().open(files, Options(device=chosen.device, mode=mode, precision=precision)) as session:
             for case in cases(chosen.cases):
                 row(chosen, session, SHAPES[shape], parameters, case, mode, roof)
+            compare(session, followed, "bfloat16" if "bfloat16" in mode else "float32", mode)
     files.path().unlink()
 
 
@@ -98,7 +104,7 @@ def row(
         steps.append(decoding(session, case))
     first, step = float(np.median(firsts)), float(np.median(steps))
     hand = by_hand(session, prompt, chosen.device)
-    width = 2 if mode == "bfloat16" else 4
+    width = 2 if "bfloat16" in mode else 4
     keys = (
         2
         * shape["num_hidden_layers"]
@@ -108,10 +114,10 @@ def row(
     )
     read = width * (parameters + case.sequences * keys * (case.context + STEPS // 2))
     share = "" if roof is None else f"{100 * read / roof / step:.0f} %"
-    joules = energy(session, case, chosen.device)
-    print(f"{mode:10}{case.context:>8,}{case.sequences:>5}{1e3 * first:>9.1f} ms{prompt.size / first:>10,.0f}"
-          f"{case.sequences / step:>10,.0f}{case.sequences / hand:>9,.0f}{hand / step:>7.2f}{share:>9}{joules:>9}",
-          flush=True)  # fmt: skip
+    written, read_in = energy(session, prompt, chosen.device)
+    print(f"{mode:21}{case.context:>8,}{case.sequences:>5}{1e3 * first:>9.1f} ms{prompt.size / first:>10,.0f}"
+          f"{case.sequences / step:>10,.0f}{case.sequences / hand:>9,.0f}{hand / step:>7.2f}"
+          f"{share:>9}{written:>9}{read_in:>16}", flush=True)  # fmt: skip
 
 
 def decoding(session: Any, case: Case) -> float:
@@ -151,20 +157,41 @@ def by_hand(session: Any, prompt: np.ndarray, device: str) -> float:
     return float(np.median(times))
 
 
-def energy(session: Any, case: Case, device: str) -> str:
-    """Joules of one token of decoding, by the device's counter and the processor's where there is one."""
+def energy(session: Any, prompt: np.ndarray, device: str) -> tuple[str, str]:
+    """Joules of one token of decoding and of one token of a prompt, by the device's counter and the processor's where
+    there is one."""
+    one = prompt[:, :1]
+    read = joules(lambda: session.extend(prompt, 0), prompt.size, device)
+    return joules(lambda: session.extend(one, prompt.shape[1]), len(prompt), device), read
+
+
+def joules(call: Callable[[], object], tokens: int, device: str) -> str:
     from zoolens.findings.measure.energy import GPU_SECONDS, energy_observations
 
-    session.extend(np.ones((case.sequences, case.context), np.int64), 0)
-    one = np.ones((case.sequences, 1), np.int64)
-    found = energy_observations(
-        lambda: session.extend(one, case.context), case.sequences, seconds=GPU_SECONDS, device=device
-    )
-    value = found[0].value
-    if value is None:
-        print(f"no energy: {found[0].details.get('reason')}")
+    (found,) = energy_observations(call, tokens, seconds=GPU_SECONDS, device=device)
+    if found.value is None:
+        print(f"no energy: {found.details.get('reason')}")
         return "–"
-    return f"{value / case.sequences:.3g}"
+    return f"{found.value / tokens:.3g}"
+
+
+def compare(session: Any, followed: dict[str, Any], precision: str, mode: str) -> None:
+    """Hold the distributions after each token of one text against those of the first mode of this precision, whose most
+    likely tokens the text follows."""
+    first = precision not in followed
+    found = [session.extend(np.arange(8)[None], 0)]
+    for place in range(COMPARED):
+        before = found[-1] if first else followed[precision][place]
+        found.append(session.extend(before.argmax(axis=1)[:, None]))
+    if first:
+        followed[precision] = found
+        return
+    apart = [np.abs(ours - theirs).max() for ours, theirs in zip(found, followed[precision], strict=True)]
+    same = sum(ours.argmax() == theirs.argmax() for ours, theirs in zip(found, followed[precision], strict=True))
+    print(f"{mode}: {same} of {len(found)} greedy tokens as in the eager mode; log-probabilities up to "
+          f"{max(apart):.2g} nats apart", flush=True)  # fmt: skip
+    if max(apart) > NATS[precision]:
+        raise SystemExit(f"more than {NATS[precision]} nats apart")
 
 
 def network(shape: str, folder: Path, device: str) -> tuple[Any, int]:

@@ -82,7 +82,7 @@ def test_a_long_text_is_computed_in_pieces(tmp_path, monkeypatch):
     text = ids(30, rows=2)
     with Torch().open(files(tmp_path)) as session:
         whole = session.extend(text)
-        session._sequences._takes_positions = False
+        session._sequences._whole = False
         computed, forward = [], session._module.forward
         session._module.forward = lambda **given: computed.append(given["input_ids"].shape[1]) or forward(**given)
         monkeypatch.setattr(torch_sequences, "_PIECE", 24)
@@ -98,7 +98,7 @@ def test_a_cache_that_broke_while_it_was_cut_is_made_anew(tmp_path):
         def crop(count):
             raise RuntimeError("torn")
 
-        session._sequences._cache.crop = crop
+        session._sequences._keys.cache.crop = crop
         with pytest.raises(Exception, match="torn"):
             session.extend(text[:, 12:14], 12)
         np.testing.assert_allclose(session.extend(text[:, 12:14], 12), after(session, text[:, :14]), atol=2e-5)

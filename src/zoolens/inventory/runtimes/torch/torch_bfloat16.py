@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-MODE: Final = "bfloat16"
+MODES: Final = ("bfloat16", "bfloat16-cuda-graphs")
 
 
 def network_in_bfloat16(torch: Any, module: Any) -> Any:

@@ -15,6 +15,7 @@ from zoolens.base.errors import ModelError
 from zoolens.inventory.runtimes.devices import DeviceTimes, device_index
 from zoolens.inventory.runtimes.runtime import Tensor, Tensors
 
+GRAPHS: Final = ("cuda-graphs", "bfloat16-cuda-graphs")  # the modes that record kernels
 PIECE: Final = 1 << 23  # bytes that are copied to the device while the next ones are put into pinned memory
 _ONE_THREAD: Final = 1 << 20  # bytes
 

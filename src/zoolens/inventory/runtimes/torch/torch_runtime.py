@@ -26,7 +26,7 @@ from zoolens.inventory.runtimes.runtime import (
 )
 from zoolens.inventory.runtimes.timing.process_wide import lent_threads
 from zoolens.inventory.runtimes.torch.profiler_marks import Marks, marked_modules, marked_program
-from zoolens.inventory.runtimes.torch.torch_bfloat16 import MODE as BFLOAT16
+from zoolens.inventory.runtimes.torch.torch_bfloat16 import MODES as BFLOAT16
 from zoolens.inventory.runtimes.torch.torch_bfloat16 import cast, network_in_bfloat16
 from zoolens.inventory.runtimes.torch.torch_capture import (
     Observer,
@@ -36,6 +36,7 @@ from zoolens.inventory.runtimes.torch.torch_capture import (
     to_array,
 )
 from zoolens.inventory.runtimes.torch.torch_cuda import (
+    GRAPHS,
     GraphedCall,
     Transfers,
     check_cuda,
@@ -62,8 +63,8 @@ class Torch(Runtime):
     extra = "torch"
     devices = ("cpu", "cuda")
     modes = ("eager", "compiled")
-    accelerated_modes = ("cuda-graphs", "autocast-bfloat16", BFLOAT16)
-    coarser_modes = ("autocast-bfloat16", BFLOAT16)
+    accelerated_modes = ("cuda-graphs", "autocast-bfloat16", *BFLOAT16)
+    coarser_modes = ("autocast-bfloat16", *BFLOAT16)
     compilers = ("compiled",)
     compiler_cache = "TORCHINDUCTOR_CACHE_DIR"
 
@@ -77,13 +78,13 @@ class Torch(Runtime):
         if options.mode == "compiled" and model.format == "torchscript":
             reason = "torch.compile takes exported programs and bare weights, not TorchScript."
             raise UnsupportedAbility(self.name, "compile a torchscript model", reason)
-        if options.mode == BFLOAT16 and model.format != "torch-state-dict":
+        if options.mode in BFLOAT16 and model.format != "torch-state-dict":
             reason = (
                 "its program names the type of each number; mode autocast-bfloat16 computes its products in bfloat16."
             )
             raise UnsupportedAbility(self.name, f"keep the numbers of a {model.format} model in bfloat16", reason)
-        if options.mode == BFLOAT16 and options.precision == "float32":
-            raise UnsupportedAbility(self.name, "compute in float32", "mode bfloat16 computes in bfloat16.")
+        if options.mode in BFLOAT16 and options.precision == "float32":
+            raise UnsupportedAbility(self.name, "compute in float32", f"mode {options.mode} computes in bfloat16.")
 
     def reason(self, error: BaseException) -> str:
         return _reason(error)
@@ -103,7 +104,7 @@ class Torch(Runtime):
                 program = torch.export.passes.move_to_device_pass(program, options.device)
             return exported_module(program)
         module = build_with_weights(model).eval()
-        return (network_in_bfloat16(torch, module) if options.mode == BFLOAT16 else module).to(options.device)
+        return (network_in_bfloat16(torch, module) if options.mode in BFLOAT16 else module).to(options.device)
 
     def compile(self, loaded: Any, model: ModelFiles, options: Options) -> Session:
         torch = self.load_library()
@@ -112,7 +113,7 @@ class Torch(Runtime):
             session = TorchSession(torch, loaded, torch.compile(loaded), inputs, model.outputs, options)
             session.warm_up()
             return session
-        call = GraphedCall(torch, loaded) if options.mode == "cuda-graphs" else loaded
+        call = GraphedCall(torch, loaded) if options.mode in GRAPHS else loaded
         return TorchSession(torch, loaded, call, inputs, model.outputs, options)
 
 
@@ -192,7 +193,7 @@ class TorchSession(Session):
         else:
             # Copies: a module may write into what it is given (in-place ReLU), and the caller's arrays are not ours.
             moved = [self._torch.from_numpy(array.copy()) for array in arrays]
-        return [cast(self._torch, given) for given in moved] if self._options.mode == BFLOAT16 else moved
+        return [cast(self._torch, given) for given in moved] if self._options.mode in BFLOAT16 else moved
 
     @contextmanager
     def _running(self) -> Iterator[None]:
@@ -296,7 +297,7 @@ class TorchSession(Session):
 
     @property
     def _has_parts(self) -> bool:
-        return self._options.mode not in ("compiled", "cuda-graphs") and not isinstance(
+        return self._options.mode not in ("compiled", *GRAPHS) and not isinstance(
             self._module, self._torch.jit.ScriptModule
         )
 
@@ -341,15 +342,14 @@ class TorchSession(Session):
             raise ModelError(f"torch failed while it observed the model: {_reason(error)}") from error
 
     def extend(self, tokens: Tensor, kept: int | None = None) -> Tensor:
-        if self._call is not self._module:
-            reason = "only the eager mode keeps keys and values"
-            raise UnsupportedAbility("torch", f"continue a sequence in mode {self._options.mode}", reason)
+        if self._compiled:
+            raise UnsupportedAbility("torch", "continue a sequence in mode compiled", "it keeps no keys and values")
         with self._explained(), self._running():
             return self._sequences.extend(tokens, kept)
 
     @cached_property
     def _sequences(self) -> CachedSequences:
-        return CachedSequences(self._torch, self._module, self._device)
+        return CachedSequences(self._torch, self._module, self._device, recorded=self._options.mode in GRAPHS)
 
     def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
         if self._transfers is None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError, UnsupportedAbility
 from zoolens.inventory.runtimes.sequences import Array, Sequences
+from zoolens.inventory.runtimes.torch.torch_fixed_keys import FixedKeys, distributions
 
 _PIECE: Final = 512  # tokens at once of a network that answers the whole vocabulary for each of them
 _TRIED: Final = 6  # tokens with which it is tried whether the cache changes the answer
@@ -18,84 +19,115 @@ _COARSE: Final = 0.25  # nats; of 16 bits
 
 
 class CachedSequences:
-    """Runs within the settings that the session lends to torch."""
+    """Runs within the settings that the session lends to torch. `recorded`: single tokens are a CUDA graph."""
 
-    def __init__(self, torch: Any, module: Any, device: Any) -> None:
+    def __init__(self, torch: Any, module: Any, device: Any, *, recorded: bool = False) -> None:
         self._torch, self._module, self._device = torch, module, device
         config = _language_config(module)
-        self._takes_positions = "logits_to_keep" in inspect.signature(module.forward).parameters
         longest = getattr(config, "max_position_embeddings", None)
-        self._sequences = Sequences("the model", int(config.vocab_size), int(longest) if longest else None)
-        self._cache: Any = None
-        self._alive = 0  # tokens whose keys and values are in the cache
+        longest = int(longest) if longest else None
+        self._whole = "logits_to_keep" in inspect.signature(module.forward).parameters
+        if recorded and not self._whole:
+            raise _unable("it answers the whole vocabulary for each token; mode eager continues it")
+        self._keys = FixedKeys(torch, module, device, longest) if recorded else GrowingKeys(torch, module, device)
+        self._sequences = Sequences("the model", int(config.vocab_size), longest)
+        self._alive = 0  # tokens whose keys and values are kept
         self._tried = False
 
     def extend(self, tokens: NDArray[np.integer[Any]], kept: int | None) -> Array:
         whole, stays = self._sequences.continued(tokens, kept)
         if not self._tried:
             self._try()
-        self._cut(stays)
-        begin, self._alive = self._alive, 0
-        rows, count = whole.shape
-        step = count if self._takes_positions else max(1, _PIECE // rows)
-        for place in range(begin, count, step):
-            logits = self._logits(whole[:, place : place + step])
-        found = self._log_probabilities(logits)
-        self._alive = whole.shape[1]
-        self._sequences.tokens = whole
-        return found
-
-    def _cut(self, stays: int) -> None:
-        """Leave no more than so many tokens in the cache; none where it is of a kind that cannot be cut."""
-        # Nothing counts as kept while it is cut, which may fail between two layers.
+        # Nothing counts as kept until all went well: a cut may fail between two layers.
         before, self._alive = self._alive, 0
-        if stays and stays < before:
-            try:
-                # How many to take away, below 0: transformers 5.22 refuses the number that stays, which 4.48 took.
-                self._cache.crop(stays - before)
-                self._alive = stays
-            except (AttributeError, NotImplementedError, ValueError):
-                pass
-        else:
-            self._alive = min(before, stays)
-        if not self._alive:
-            self._cache = _new_cache()
+        rows, count = whole.shape
+        try:
+            begin = self._keys.cut(before, stays)
+            self._keys.make_room(rows, count, begin)
+            step = count if self._whole else max(1, _PIECE // rows)
+            for place in range(begin, count, step):
+                found = self._keys.after(whole[:, place : place + step], place)
+            answer = self._fetched(*found)
+        except BaseException:
+            # What was computed may be NaN, which a masked token passes on.
+            self._keys.forget()
+            raise
+        self._alive, self._sequences.tokens = count, whole
+        return answer
 
-    def _logits(self, tokens: NDArray[np.int32]) -> Any:
-        """Those of the last position on the device, where the tokens go into the cache."""
-        wanted = {"logits_to_keep": 1} if self._takes_positions else {}
-        ids = self._torch.from_numpy(tokens.astype(np.int64)).to(self._device)
-        answer = self._module(input_ids=ids, past_key_values=self._cache, use_cache=True, **wanted)
-        if getattr(answer, "past_key_values", None) is not self._cache:
-            raise _unable("it keeps no keys and values of earlier tokens")
-        return answer.logits[:, -1]
-
-    def _log_probabilities(self, logits: Any) -> Array:
-        """Computed where the logits are: a processor takes milliseconds for a large vocabulary."""
+    def _fetched(self, found: Any, largest: Any) -> Array:
+        """Log-probabilities in the host's memory, which waits for the device once."""
         torch = self._torch
-        found = torch.log_softmax(logits.float(), -1)
-        if not torch.isfinite(found.amax()):
-            raise ModelError("The model answered NaN or infinity for a token.")
         if found.device.type == "cuda":
             # Copies to memory that is pinned take a tenth of the time; torch keeps such memory for the next ones.
-            found = torch.empty_like(found, device="cpu", pin_memory=True).copy_(found)
+            found, largest = (
+                torch.empty_like(each, device="cpu", pin_memory=True).copy_(each, non_blocking=True)
+                for each in (found, largest)
+            )
+            torch.cuda.current_stream(self._device).synchronize()
+        if not torch.isfinite(largest):
+            raise ModelError("The model answered NaN or infinity for a token.")
         answer: Array = found.numpy()
         return answer
 
     def _try(self) -> None:
-        """A model that sees later tokens as well, such as one of masked tokens, answers otherwise with a cache."""
+        """A model that sees later tokens as well, such as one of masked tokens, answers otherwise with a cache. A step
+        is recorded with the last token but one, and must be right for the last one too."""
         torch = self._torch
         ids = np.arange(_TRIED, dtype=np.int32)[None] % self._sequences.vocabulary
-        self._cache = _new_cache()
-        self._logits(ids[:, :-2])
-        self._logits(ids[:, -2:-1])
-        ours = self._log_probabilities(self._logits(ids[:, -1:]))
+        self._keys.forget()
+        self._keys.make_room(1, _TRIED, 0)
+        self._keys.after(ids[:, :-2], 0)
+        self._keys.after(ids[:, -2:-1], _TRIED - 2)
+        ours = self._fetched(*self._keys.after(ids[:, -1:], _TRIED - 1))
         whole = self._module(input_ids=torch.from_numpy(ids.astype(np.int64)).to(self._device)).logits
-        difference = np.abs(ours - self._log_probabilities(whole[:, -1])).max()
+        difference = np.abs(ours - self._fetched(*distributions(torch, whole[:, -1]))).max()
         exact = next(self._module.parameters()).dtype == torch.float32 and not torch.is_autocast_enabled()
         if difference > (_EXACT if exact else _COARSE):
             raise _unable(f"its answers with a cache are up to {difference:.2g} nats from those without")
-        self._cache, self._alive, self._tried = None, 0, True
+        self._keys.forget()
+        self._alive, self._tried = 0, True
+
+
+class GrowingKeys:
+    """Keys and values of as many tokens as there are, in a cache of transformers."""
+
+    def __init__(self, torch: Any, module: Any, device: Any) -> None:
+        self._torch, self._module, self._device = torch, module, device
+        self._wanted = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(module.forward).parameters else {}
+        self.cache: Any = None
+
+    def forget(self) -> None:
+        self.cache = None
+
+    def cut(self, before: int, stays: int) -> int:
+        """Leave no more than so many tokens; none where the cache is of a kind that cannot be cut."""
+        if stays < before:
+            if not stays:
+                self.cache = None
+                return 0
+            try:
+                # How many to take away, below 0: transformers 5.22 refuses the number that stays, which 4.48 took.
+                self.cache.crop(stays - before)
+            except (AttributeError, NotImplementedError, ValueError):
+                self.cache = None
+                return 0
+        return min(before, stays)
+
+    def make_room(self, rows: int, count: int, begin: int) -> None:
+        if not begin:
+            # Without the configuration every layer keeps all tokens, and can be cut; windows are made by masks.
+            from transformers import DynamicCache
+
+            self.cache = DynamicCache()
+
+    def after(self, tokens: NDArray[np.int32], place: int) -> tuple[Any, Any]:
+        """The distributions after the last of these tokens, which go into the cache."""
+        ids = self._torch.from_numpy(tokens.astype(np.int64)).to(self._device)
+        answer = self._module(input_ids=ids, past_key_values=self.cache, use_cache=True, **self._wanted)
+        if getattr(answer, "past_key_values", None) is not self.cache:
+            raise _unable("it keeps no keys and values of earlier tokens")
+        return distributions(self._torch, answer.logits[:, -1])
 
 
 def _language_config(module: Any) -> Any:
@@ -109,13 +141,6 @@ def _language_config(module: Any) -> Any:
     if not isinstance(getattr(config, "vocab_size", None), int):
         raise ModelError("The model's configuration states no vocab_size.")
     return config
-
-
-def _new_cache() -> Any:
-    # Without the configuration every layer keeps all tokens, and can be cut; windows are made by masks.
-    from transformers import DynamicCache
-
-    return DynamicCache()
 
 
 def _unable(reason: str) -> UnsupportedAbility:
