@@ -21,6 +21,7 @@ from zoolens.base.engine.process import WorkerProcess
 from zoolens.base.engine.sandbox import trusted
 from zoolens.base.errors import AssetError, ModelError, UnexpectedError, ZoolensError
 from zoolens.findings.graph.importers.importer import Importer, Request
+from zoolens.findings.graph.importers.input_shapes import with_extents
 from zoolens.findings.graph.importers.torch import state_dict
 from zoolens.findings.graph.ir.model import Array, Graph
 from zoolens.findings.graph.ir.serialisation import unpack
@@ -32,6 +33,7 @@ from zoolens.findings.graph.structures.structure_sources import find_entries, ma
 from zoolens.inventory.catalog.lookup import Model
 from zoolens.inventory.manifests.locations import resolve_asset
 from zoolens.inventory.manifests.schema import Asset
+from zoolens.inventory.runtimes.runtime import TensorSpec
 from zoolens.inventory.zoos.zoo import Entry
 
 _STATE_DICT: Final = "torch-state-dict"
@@ -56,7 +58,7 @@ def raw_graph(entry: Entry, asset: Asset, extents: Mapping[str, tuple[int, ...]]
             f"The graph of {entry.ref} cannot be read from {asset.format} files.", hint=f"Graphs are read from {known}."
         )
     if asset.format == _STATE_DICT:
-        return _from_weights(entry, asset)
+        return _from_weights(entry, asset, extents or {})
     return _from_file(entry, asset, extents)
 
 
@@ -130,7 +132,7 @@ def _from_file(entry: Entry, asset: Asset, extents: Mapping[str, tuple[int, ...]
     return importer.load(Request.of_files(files, size, weights=True, extents=extents))
 
 
-def _from_weights(entry: Entry, asset: Asset) -> Graph:
+def _from_weights(entry: Entry, asset: Asset, extents: Mapping[str, tuple[int, ...]]) -> Graph:
     """A library's network with these weights: torch reads them in a sandboxed worker, unless the user trusts them."""
     assert asset.architecture is not None  # the schema demands it of this format
     if asset.architecture.library == "code":
@@ -139,7 +141,12 @@ def _from_weights(entry: Entry, asset: Asset) -> Graph:
             hint="Export it to ONNX.",
         )
     files = {role: str(path.absolute()) for role, path in resolve_asset(asset, entry.folder, fetch=False).items()}
-    arguments = {"architecture": asset.architecture.model_dump(), "shape": _input_shape(entry)}
+    given = entry.manifest.inputs[0]
+    arguments = {
+        "architecture": asset.architecture.model_dump(),
+        "shape": _input_shape(entry, extents),
+        "whole": given.dtype.startswith("int"),
+    }
     request = Request(entry.manifest.name, arguments=arguments, files=files, weights=True)
     if trusted():
         return state_dict.STATE_DICT.load(request)
@@ -167,8 +174,11 @@ def _with_values(graph: Graph, values: dict[str, Array]) -> Graph:
     return replace(graph, weights=values)
 
 
-def _input_shape(entry: Entry) -> list[int]:
-    extents = [extent for extent in entry.manifest.inputs[0].shape[1:] if extent is not None]
-    if len(extents) < len(entry.manifest.inputs[0].shape) - 1:
+def _input_shape(entry: Entry, extents: Mapping[str, tuple[int, ...]]) -> list[int]:
+    """Extents of the first input without its batch: those of the manifest, and where it leaves them open, the given."""
+    given = entry.manifest.inputs[0]
+    spec = TensorSpec(given.name or "", tuple(given.shape), given.dtype)
+    known = [extent for extent in with_extents(spec, extents).shape[1:] if extent is not None]
+    if len(known) < len(given.shape) - 1:
         raise ZoolensError(f"The manifest of {entry.ref} leaves the input's size open.", hint="Give its extents.")
-    return extents
+    return known

@@ -9,6 +9,7 @@ from zoolens.base.errors import ModelError, UnsupportedAbility
 from zoolens.findings.graph.importers.torch.torch_library import graph_of_module
 from zoolens.inventory.runtimes.observing import OperatorTime
 from zoolens.inventory.runtimes.runtime import ModelFiles, Options, TensorSpec
+from zoolens.inventory.runtimes.torch.torch_capture import ModuleObserver
 from zoolens.inventory.runtimes.torch.torch_profile import _DeviceEvent, _Names, _on_device, _precision_of
 from zoolens.inventory.runtimes.torch.torch_runtime import Torch
 
@@ -135,6 +136,25 @@ def test_values_are_copied_before_they_are_overwritten(module, weights):
     assert (captured.tensors["1.norm"] < 0).any(), "the ReLU behind it works in place"
     np.testing.assert_array_equal(captured.tensors["1.relu"], np.maximum(captured.tensors["1.norm"], 0))
     np.testing.assert_array_equal(captured.tensors["1.relu#2"], np.maximum(captured.tensors["1.add"], 0))
+
+
+class Casting(torch.nn.Module):
+    """A norm as transformers writes it: casts that change nothing are no tensors of their own."""
+
+    def forward(self, x):
+        x = x.to(torch.float32)
+        x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
+        return x.to(torch.float32).contiguous().reshape(x.shape) * 2
+
+
+def test_points_have_the_names_of_the_importer():
+    network = torch.nn.Sequential(torch.nn.Linear(4, 4), Casting(), torch.nn.Linear(4, 3))
+    example = torch.zeros(1, 5, 4)
+    graph = graph_of_module(network, [example], "casting")
+    with torch.inference_mode():
+        _, shown = ModuleObserver(torch, network).run([example], None)
+    made = {node.name: node.shape for node in graph.nodes if node.op != "input"}
+    assert {name: tuple(value.shape) for name, value in shown.items()} == made
 
 
 def test_a_script_is_observed_without_its_modules(module, script):

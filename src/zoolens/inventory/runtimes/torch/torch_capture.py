@@ -42,6 +42,13 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 # Take a tensor for its shape or type only: what they make does not depend on it.
 _SHAPE_ONLY: Final = ("new_", "zeros_like", "ones_like", "full_like", "empty_like", "rand")
+# Give the tensor that they take, where it has the type and the shape already: the importer makes no node of them.
+_GIVING_BACK: Final = frozenset(
+    {
+        "contiguous", "detach", "alias", "clone", "lift_fresh", "positive", "real", "to", "_to_copy", "type_as",
+        "float", "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten",
+    }
+)  # fmt: skip
 
 
 class Observer(ABC):
@@ -147,16 +154,20 @@ class ModuleObserver(Observer):
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 result = function(*args, **(kwargs or {}))
                 name = function._schema.name.partition("::")[2]
-                operands = tensors_in(torch, [args, kwargs or {}])
+                operands = list(tensors_in(torch, [args, kwargs or {}]))
                 if any(operand in dependent for operand in operands) and not name.startswith(_SHAPE_ONLY):
                     results = list(tensors_in(torch, [result]))
                     for tensor in results:
                         dependent[tensor] = True
-                    if results:
+                    if results and not _gives_back(name, operands[0], results[0]):
                         collected.add(_point_name(name, running), results[0])
                 return result
 
         return Noting()
+
+
+def _gives_back(operator: str, taken: Any, result: Any) -> bool:
+    return operator in _GIVING_BACK and taken.dtype == result.dtype and taken.shape == result.shape
 
 
 class _noting:  # noqa: N801 - a context manager

@@ -1,0 +1,104 @@
+"""Two stacks of one language model: a fault is found in the layer that has it, and an honest pair is the same."""
+
+import numpy as np
+import pytest
+from scripts.copy_language_model import transformers_folder
+
+from zoolens.base.verdicts import Outcome
+from zoolens.findings.divergence.divergence_causes import Kind
+from zoolens.findings.divergence.divergence_words import lines
+from zoolens.findings.divergence.diverging import diverge
+from zoolens.inventory.catalog.language_models import language_model
+from zoolens.testing import language_models
+
+pytest.importorskip("xllamacpp")
+pytest.importorskip("gguf")
+
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
+FLOAT32 = "llamacpp:precision=float32"
+
+
+def permuted():
+    held = language_models.weights()["blk.1.ffn_up.weight"]
+    return {"blk.1.ffn_up.weight": np.ascontiguousarray(held[::-1])}
+
+
+FAULTS = {
+    "rope": ({"llama.rope.freq_base": np.float32(500)}, {}, "blk.0.rope_"),
+    "epsilon": ({"llama.attention.layer_norm_rms_epsilon": np.float32(1e-3)}, {}, "blk.0.attn_norm"),
+    "permuted": ({}, permuted(), "blk.1.ffn_up"),
+}
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Writes a GGUF file with other settings and tensors, and names it."""
+
+    def write(name, settings=None, tensors=None):
+        path = tmp_path / f"{name}.gguf"
+        entries = language_models.metadata() | (settings or {})
+        path.write_bytes(language_models.gguf_bytes(entries, language_models.weights() | (tensors or {})))
+        return path
+
+    return write
+
+
+def compared(a, b):
+    return diverge(a, b, "demo:passages", limit=1)
+
+
+@pytest.mark.parametrize(
+    "fault", ["permuted", *(pytest.param(fault, marks=pytest.mark.slow) for fault in ("rope", "epsilon"))]
+)
+def test_what_differs_between_two_files_is_named(model, fault):
+    settings, tensors, place = FAULTS[fault]
+    other = model(fault, settings, tensors)
+    found = compared(f"{model('honest')}@{FLOAT32}", f"{other}@{FLOAT32}")
+    assert found.verdict.outcome is Outcome.DIFFERENT
+    assert all(cause.proved for cause in found.causes)
+    assert place in found.causes[0].words
+
+
+@pytest.fixture
+def in_torch(model, tmp_path):
+    """The honest model as a folder of transformers, with its manifest."""
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    folder = transformers_folder(model("honest"), tmp_path / "folder", "float32")
+    manifest = folder / "model.yaml"
+    manifest.write_text(language_model(folder / "model.safetensors").model_dump_json(exclude_none=True))
+    return f"{manifest}@torch"
+
+
+@pytest.mark.slow  # transformers and llama.cpp, several times
+def test_an_honest_pair_of_stacks_is_the_same(in_torch, model):
+    found = compared(in_torch, f"{model('honest')}@{FLOAT32}")
+    assert found.verdict.outcome is Outcome.SAME
+    assert not found.causes
+    shown = [fact.layer for fact in found.layers if fact.layer.a is not None]
+    assert len(shown) > 25 * language_models.LAYERS
+    assert not any(layer.faulty for layer in shown)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "kind", "place"),
+    [
+        ("rope", Kind.WEIGHTS, "model.layers.0.self_attn"),
+        ("epsilon", Kind.STRUCTURE, "model.layers.0.input_layernorm (rms_norm): epsilon 1e-05 → 0.001"),
+        (
+            "permuted",
+            Kind.WEIGHTS,
+            "model.layers.1.mlp.up_proj (dense): kernel holds the same numbers in another order",
+        ),
+    ],
+)
+def test_what_a_file_says_otherwise_than_a_folder_is_named(in_torch, model, fault, kind, place):
+    settings, tensors, _ = FAULTS[fault]
+    found = compared(in_torch, f"{model(fault, settings, tensors)}@{FLOAT32}")
+    assert found.verdict.outcome is Outcome.DIFFERENT
+    assert {cause.kind for cause in found.causes} == {kind}
+    assert all(cause.proved for cause in found.causes)
+    assert place in found.causes[0].words
+    assert any("llamacpp does not show the tensors inside a model" in line for line in lines(found))
