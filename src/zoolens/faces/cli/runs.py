@@ -87,7 +87,7 @@ def command(
         _print_list(runs, observations, purpose=trials)
         _print_misjudged([run for run in runs if len(observations[run.id]) < len(stored.get(run.id, []))])
     else:
-        none = "No runs match." if model or dataset or runtime or trials else "No runs yet: try `zoolens demo`."
+        none = "No runs match." if model or dataset or runtime or trials else "No evaluations yet: try `zoolens demo`."
         click.echo(_ONLY_TRIALS if hidden else none, err=True)
 
 
@@ -162,7 +162,7 @@ def _list_pooled(store: str | None, wanted: Mapping[str, str | None], limit: int
     elif pooled:
         print_pooled(pooled)
     else:
-        click.echo("No runs match." if any(wanted.values()) else "No runs yet: try `zoolens demo`.", err=True)
+        click.echo("No runs match." if any(wanted.values()) else "No evaluations yet: try `zoolens demo`.", err=True)
 
 
 def _print_many(opened: Store, ids: Sequence[str], *, purpose: bool) -> None:

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from zoolens.base.errors import UnknownName
-from zoolens.base.store.records import Observation, Provenance
+from zoolens.base.store.records import Observation, Provenance, RunKind
 from zoolens.base.store.store import open_store
 from zoolens.faces.cli.runs import command
 from zoolens.testing.store_records import begin, dataset_record, model_record, stack_record
@@ -103,6 +103,12 @@ def test_an_empty_store(path):
     open_store(path).close()
     assert invoke() == ""
     assert invoke("--json").strip() == "[]"
+
+
+def test_a_store_without_evaluations_is_not_called_empty(path):
+    with open_store(path) as store:
+        store.begin_run(model_record(), dataset_record(), stack_record(), kind=RunKind.VERIFICATION)
+    assert "No evaluations yet" in CliRunner().invoke(command).output
 
 
 def test_one_run(run):

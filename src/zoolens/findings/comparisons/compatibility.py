@@ -18,9 +18,10 @@ from zoolens.base.errors import ManifestError
 from zoolens.base.store.records import Run, RunKind
 from zoolens.findings.measure.class_order import data_classes, matched_by_name, other_class_names
 from zoolens.inventory.manifests.schema import MODALITIES, Input, Manifest, Output
-from zoolens.inventory.manifests.tokenizer import Tokenizer
+from zoolens.inventory.manifests.tokenizer import ROLE, Tokenizer
 from zoolens.inventory.preprocess.classes import Translation, class_mismatch, plain_name, translation
 from zoolens.inventory.preprocess.outputs import labels_of
+from zoolens.inventory.tasks.generation import Generation
 from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
 
 _NUMBERING: Final = re.compile(r"[\W\d_]+")  # what exporters add to names of outputs, and signs between words
@@ -46,6 +47,7 @@ class Interface:
     heads: tuple[Head, ...]
     data_names: tuple[str, ...] | None  # the dataset's classes
     unread: tuple[str, ...] = ()  # what could not be read
+    tokenizers: frozenset[str] = frozenset()  # digests of its tokenizer's files, as its manifest states them
 
     @property
     def main(self) -> Head:
@@ -91,7 +93,9 @@ def interface_of(run: Run) -> Interface:
         names, problem = (_as_wide(data_names, about), ()) if matched else _names(output, run)
         unread += problem
         heads.append(_head(about, output, names, data_names))
-    return Interface(run, inputs, tuple(heads), data_names, unread)
+    files = [file for asset in manifest.assets for file in asset.files] if manifest else []
+    tokenizers = frozenset(file.sha256 for file in files if file.role == ROLE and file.sha256)
+    return Interface(run, inputs, tuple(heads), data_names, unread, tokenizers)
 
 
 def _as_wide(names: tuple[str, ...] | None, about: Any) -> tuple[str, ...] | None:
@@ -207,8 +211,19 @@ def _input_notes(a: Interface, b: Interface) -> Iterator[str]:
             yield f"{what}: A {of_a}, B {of_b}"
     if ours.tokenizer != theirs.tokenizer and ours.tokenizer and theirs.tokenizer:
         yield f"tokens of a text: A {_tokens(ours.tokenizer)}; B {_tokens(theirs.tokenizer)}"
+    if a.main.task == Generation.name and _other_tokenizer(a.tokenizers, b.tokenizers):
+        yield (
+            "the tokenizers of A and B are different files: that they split the prompts alike does not show that a "
+            "token is the same text in both"
+        )
     if ours.preprocess != theirs.preprocess:
         yield f"preprocessing: A {_steps(ours)}; B {_steps(theirs)}"
+
+
+def _other_tokenizer(ours: frozenset[str], theirs: frozenset[str]) -> bool:
+    """Whether both are stated and none is the same. A manifest may state the first digits of a digest alone."""
+    same = any(one.startswith(other) or other.startswith(one) for one in ours for other in theirs)
+    return bool(ours and theirs) and not same
 
 
 def _tokens(tokenizer: Tokenizer) -> str:

@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
-from zoolens.findings.comparisons.compatibility import compatible
+from zoolens.findings.comparisons.compatibility import Head, compare_interfaces, compatible, interface_of
 from zoolens.findings.comparisons.conftest import INPUT, one_hot, write_run
 
 LABELS = [0, 1, 2]
@@ -152,3 +154,12 @@ def test_an_output_that_labels_judge_stays_the_main_one(run):
     assert compatible(run(about=[classes, BOXES, SCORES]), run(about=[classes, SCORES, BOXES])).places == (0, 2, 1)
     twin = {**classes, "name": "twin"}
     assert compatible(run(about=[classes, twin]), run(about=[twin, classes])).places is None
+
+
+@pytest.mark.parametrize(
+    ("theirs", "told"), [({"b" * 64}, True), ({"a" * 64}, False), ({"a" * 8}, False), (set(), False)]
+)
+def test_writers_with_other_tokenizers_are_told(run, theirs, told):
+    ours = replace(interface_of(run()), heads=(Head("generation"),), tokenizers=frozenset({"a" * 64}))
+    found = compare_interfaces(ours, replace(ours, tokenizers=frozenset(theirs)))
+    assert any("tokenizers of A and B are different files" in note for note in found.notes) == told

@@ -70,7 +70,7 @@ def verified(address, model, others=(), **settings):
 def test_an_honest_server_has_the_model(served, own, data):
     found = verified(served, own, data=data)
     assert found.verdict.outcome is Outcome.SAME
-    assert "or a model within a total variation of 0.02 of it at more than 80% of short prompts" in sentence(found)
+    assert "or a model within a total variation of 0.02 of it at more than 80 % of short prompts" in sentence(found)
     assert len(found.asked) < 40
     assert max(found.named.distances) < 0.02
     assert sum(each.long for each in found.asked) >= 5

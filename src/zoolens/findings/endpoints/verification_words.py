@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from zoolens.base.present.figures import percent
 from zoolens.base.verdicts.verdict import Outcome
 from zoolens.findings.endpoints.hypothesis import TELLING, Hypothesis, Standing
 from zoolens.findings.endpoints.questions import By
@@ -27,7 +28,7 @@ def sentence(found: Verification) -> str:
     if outcome is Outcome.SAME:
         return (
             f"It is {name}, or a model within a total variation of {found.named.allowance:g} of it at more than "
-            f"{1 - TELLING['short']:.0%} of short prompts and {1 - TELLING['long']:.0%} of long ones "
+            f"{percent(1 - TELLING['short'], 0)} of short prompts and {percent(1 - TELLING['long'], 0)} of long ones "
             f"({count}, {error})."
         )
     why = f" Asking ended early: {found.failure}" if found.failure else ""

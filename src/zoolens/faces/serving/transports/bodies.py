@@ -18,6 +18,7 @@ from zoolens.faces.serving.options import ServerOptions
 
 Result = TypeVar("Result")
 Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
 
 ALIGNMENT: Final = 16
 UNPACK_IN_THREAD: Final = 1 << 14  # bytes; they may unpack to a thousand times as many

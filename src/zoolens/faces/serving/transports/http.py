@@ -25,7 +25,7 @@ from zoolens.base.protocol.rest_header import no_shared_memory
 from zoolens.faces.serving.contracts.data_plane import DataPlane
 from zoolens.faces.serving.contracts.language import LanguageService
 from zoolens.faces.serving.options import ServerOptions, check_access
-from zoolens.faces.serving.transports.bodies import BodyReader, ClientLeft, Receive
+from zoolens.faces.serving.transports.bodies import BodyReader, ClientLeft, Receive, Send
 from zoolens.faces.serving.transports.http_inference import (
     Head,
     HttpAnswer,
@@ -41,7 +41,6 @@ from zoolens.faces.serving.transports.request_headers import traceparent
 log = logging.getLogger("zoolens.serving")
 
 Scope = MutableMapping[str, Any]
-Send = Callable[[Any], Awaitable[None]]
 Metrics = Callable[[], tuple[bytes, str]]  # the text for Prometheus, and its content type
 Result = TypeVar("Result")
 Handler = Callable[["RouteRequest"], Awaitable[Any]]

@@ -6,7 +6,7 @@ with a status of its own. An error in the middle of a stream is its last event.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, MutableMapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, cast
@@ -15,7 +15,7 @@ from zoolens.base.protocol import json_text
 from zoolens.base.protocol.datatypes import Buffer
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.faces.serving.contracts.language import GenerationRequest, LanguageService, TextPart
-from zoolens.faces.serving.transports.bodies import BodyReader, HeldBytes, Receive
+from zoolens.faces.serving.transports.bodies import BodyReader, HeldBytes, Receive, Send
 from zoolens.faces.serving.transports.http_inference import DECODE_IN_THREAD, HttpAnswer, error_answer, http_answer
 from zoolens.faces.serving.transports.openai_answers import Answer, Document, error_document
 from zoolens.faces.serving.transports.openai_requests import OpenAiRequest, read_chat, read_completion
@@ -34,7 +34,6 @@ _JSON: Final = {"Content-Type": "application/json"}
 _EVENTS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
 _DONE: Final = b"data: [DONE]\n\n"
 
-Send = Callable[[Any], Awaitable[None]]
 Parts = AsyncGenerator[TextPart, None]
 
 

@@ -60,6 +60,21 @@ _SCHEMAS: dict[str, Any] = {
     "Index": {"type": "array", "items": {"type": "object"}},
     "IndexRequest": {"type": "object", "properties": {"ready": {"type": "boolean"}}},
     "LoadRequest": {"type": "object", "properties": {"parameters": {"type": "object"}}},
+    "OpenAiError": {
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {"type": "object", "properties": {"message": _TEXT, "type": _TEXT}}},
+    },
+    "Completion": {
+        "type": "object",
+        "required": ["model", "prompt"],
+        "properties": {"model": _TEXT, "prompt": {"anyOf": [_TEXT, {"type": "array"}]}},
+    },
+    "Chat": {
+        "type": "object",
+        "required": ["model", "messages"],
+        "properties": {"model": _TEXT, "messages": {"type": "array", "items": {"type": "object"}}},
+    },
     "Feedback": {"type": "object", "required": ["labels"], "properties": {"labels": {"type": "object"}}},
 }
 
@@ -114,6 +129,23 @@ def _paths() -> dict[str, Any]:
         paths[f"/v2/repository/models/{{model}}/{action}"] = {
             "post": _operation(f"{action.capitalize()} a model", "Any", body="LoadRequest", names=model)
         }
+    return paths | _language_paths()
+
+
+def _language_paths() -> dict[str, Any]:
+    """The API of OpenAI. Of a request, the parameters that it must have."""
+    paths = {
+        "/v1/models": {"get": _operation("The language models", "Any")},
+        "/v1/models/{model}": {"get": _operation("A language model", "Any", names=["model"])},
+        "/v1/completions": {"post": _operation("Texts that go on from prompts", "Any", body="Completion")},
+        "/v1/chat/completions": {"post": _operation("The answer to a conversation", "Any", body="Chat")},
+    }
+    for operations in paths.values():
+        for operation in operations.values():
+            operation["responses"]["default"] = _content("An error", "OpenAiError")
+    for path in ("/v1/completions", "/v1/chat/completions"):
+        answer = paths[path]["post"]["responses"]["200"]["content"]
+        answer["text/event-stream"] = {"schema": _TEXT}  # where `stream` is true
     return paths
 
 

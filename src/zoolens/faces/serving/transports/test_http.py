@@ -18,6 +18,7 @@ import pytest
 from zoolens.base.protocol.messages import InferRequest, RequestedOutput
 from zoolens.base.protocol.rest import HEADER_LENGTH, decode_response, encode_request
 from zoolens.faces.serving.plane.queue import Pending
+from zoolens.faces.serving.transports import openai_http
 from zoolens.inventory import catalog
 
 X = np.random.default_rng(0).random((2, 4), np.float32)
@@ -157,7 +158,9 @@ def test_health_and_descriptions(server):
     assert {model["name"] for model in get(server, "/v2/models/stats")["model_stats"]} == {"tiny", "slow"}
     assert get(server, "/v2/models/tiny/stats")["model_stats"][0]["name"] == "tiny"
     assert get(server, "/v2/trace/setting") == get(server, "/v2/models/tiny/trace/setting")
-    assert get(server, "/openapi.json")["openapi"].startswith("3.")
+    described = get(server, "/openapi.json")
+    assert described["openapi"].startswith("3.")
+    assert {*openai_http._READERS, "/v1/models"} <= {*described["paths"]}
 
 
 @pytest.mark.parametrize("kind", ["system", "cuda"])
