@@ -196,7 +196,8 @@ def _print_generation(structure: Structure, store: str | None) -> None:
     ]
     print_table(columns, rows)
     weights = figure(found.weight_bytes, "B")
-    echo_prose(f"The cache holds keys and values in float16. A next token reads it and {weights} of weights.")
+    kept = f"float{8 * found.cache_bytes_each}"
+    echo_prose(f"The cache holds keys and values in {kept}. A next token reads it and {weights} of weights.")
     _print_writing(structure, found, store)
 
 

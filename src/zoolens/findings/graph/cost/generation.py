@@ -16,7 +16,8 @@ from typing import Any, Final
 from zoolens.findings.graph.cost.cost import macs
 from zoolens.findings.graph.ir.model import Graph, Node
 
-CACHE_BYTES_EACH: Final = 2  # keys and values in float16, which llama.cpp and others keep them in
+_CACHE_BYTES_EACH: Final = 2  # keys and values in float16, which llama.cpp and others keep them in
+CACHE_FACT: Final = "cache_bytes_each"  # of a graph whose file says how its keys and values are kept
 _WEIGHT_BYTES_EACH: Final = 4  # where the source does not say how many bytes a tensor has
 _LENGTHS: Final = (128, 512, 2048, 8192, 32768, 131072)
 _REPEATS: Final = frozenset({"reshape", "expand", "tile", "transpose", "identity"})
@@ -31,6 +32,7 @@ class Generation:
     cached_numbers: int  # keys and values that one token adds to the cache
     weight_bytes: int  # that a token reads, as they are stored
     context_length: int | None  # tokens that the network was trained for
+    cache_bytes_each: int = _CACHE_BYTES_EACH  # of a key or value
 
     def prefill_macs(self, tokens: int) -> int:
         return tokens * (self.token_macs + tokens * self.attention_macs)
@@ -40,7 +42,7 @@ class Generation:
         return self.token_macs + context * self.attention_macs
 
     def cache_bytes(self, context: int) -> int:
-        return context * self.cached_numbers * CACHE_BYTES_EACH
+        return context * self.cached_numbers * self.cache_bytes_each
 
     def read_bytes(self, context: int) -> int:
         """What must be read for one further token: all weights and the whole cache. Decoding waits for this."""
@@ -64,7 +66,7 @@ class Generation:
             }
             for length in self.lengths
         ]
-        return {"weight_bytes": self.weight_bytes, "cache_bytes_each": CACHE_BYTES_EACH, "lengths": rows}
+        return {"weight_bytes": self.weight_bytes, "cache_bytes_each": self.cache_bytes_each, "lengths": rows}
 
 
 def generation(graph: Graph) -> Generation | None:
@@ -92,6 +94,7 @@ def generation(graph: Graph) -> Generation | None:
         cached_numbers=cached // tokens,
         weight_bytes=sum(_read_weights(graph)),
         context_length=longest if isinstance(longest, int) and longest > 0 else None,
+        cache_bytes_each=_CACHE_BYTES_EACH if graph.facts.get(CACHE_FACT) is None else int(graph.facts[CACHE_FACT]),
     )
 
 
@@ -105,7 +108,10 @@ def _tokens(graph: Graph) -> int | None:
 
 def _is_causal_over(node: Node, graph: Graph, tokens: int) -> bool:
     query, key = (graph.by_name[name].shape for name in node.inputs[:2])
-    return bool(node.get("causal")) and query[-2] == key[-2] == tokens
+    masks = [graph.by_name[name] for name in node.inputs[3:]]
+    # A file may add the mask as numbers, which are named when they are read.
+    causal = [bool(node.get("causal")), *(mask.get("mask") == "causal" for mask in masks)]
+    return any(causal) and len(masks) < 2 and query[-2] == key[-2] == tokens
 
 
 def _kept_numbers(name: str, graph: Graph) -> int:

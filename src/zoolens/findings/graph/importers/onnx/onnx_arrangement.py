@@ -27,8 +27,14 @@ def _transpose(call: OnnxCall) -> None:
 
 
 def _concat(call: OnnxCall) -> None:
-    inputs = [call.live(i) for i in range(len(call.node.inputs))]
-    call.emit("concat", inputs, axis=call.axis(call.get("axis", 1), len(call.shape(0))))
+    axis = call.axis(call.get("axis", 1), len(call.shape(0)))
+    places = range(len(call.node.inputs))
+    # What has no extent there, as keys of no earlier tokens, adds nothing.
+    filled = [place for place in places if call.shape(place)[axis]] or places[:1]
+    if len(filled) == 1:
+        call.answer(call.state.values[call.node.inputs[filled[0]]])
+        return
+    call.emit("concat", [call.live(place) for place in filled], axis=axis)
 
 
 def _slice(call: OnnxCall) -> None:

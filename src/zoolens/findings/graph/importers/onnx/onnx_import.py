@@ -25,6 +25,7 @@ from zoolens.findings.graph.importers.onnx.arithmetic import ARITHMETIC
 from zoolens.findings.graph.importers.onnx.attention import ATTENTION, FUSED_ATTENTION
 from zoolens.findings.graph.importers.onnx.constant_folding import folded
 from zoolens.findings.graph.importers.onnx.contributed import CONTRIBUTED
+from zoolens.findings.graph.importers.onnx.empty_caches import with_empty_caches
 from zoolens.findings.graph.importers.onnx.onnx_arrangement import ARRANGEMENT
 from zoolens.findings.graph.importers.onnx.onnx_layers import LAYERS
 from zoolens.findings.graph.importers.onnx.output_shapes import OTHER_OPERATORS, output_shapes
@@ -83,11 +84,13 @@ def translated(file: OnnxGraph, path: Path, request: Request, format_: str = "on
     other files lie."""
     file.sort()
     file.check()
+    file, assumed, known = with_empty_caches(file, path.name, request.extents)
     state = _opened(file, path, weights=request.weights)
     state.translate = partial(_translate, state)
     state.given = {name: tuple(shape) for name, shape in request.extents.items()}
     for spec in file.inputs:
         _add_input(state, with_extents(spec, request.extents), request.size)
+    state.values.update(assumed)
     constants = {name: state.constant(tensor, name) for name, tensor in file.constants.items()}
     state.values.update(constants)
     for name, node in scaled_tables(file).items():
@@ -99,7 +102,7 @@ def translated(file: OnnxGraph, path: Path, request: Request, format_: str = "on
             state.translate(node)
     settle(state)
     outputs = [state.value(spec.name) for spec in file.outputs]
-    facts: dict[str, Any] = {"format": format_, "opset": file.opset, "producer": file.producer[:80]}
+    facts: dict[str, Any] = {"format": format_, "opset": file.opset, "producer": file.producer[:80], **known}
     if any(node.op in QUANTISED for node in file.nodes):
         facts["quantised"] = True
     if request.weights:
