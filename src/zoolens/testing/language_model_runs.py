@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from zoolens.base.store.records import DatasetRecord, ModelRecord, Run, StackRecord, fingerprint
 from zoolens.base.store.store import Store
+from zoolens.findings.measure.evaluate import evaluate
 from zoolens.findings.measure.predictions import KIND
 from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.datasets.opening import absolute_spec, open_dataset
@@ -55,6 +56,18 @@ def written_book(folder: Path, content: str, size: int) -> Book:
     shape = language_models.VOCABULARY
     scores = tuple(3 * random.normal(size=(len(foreseen_tokens(each)), shape)) for each in places)
     return Book(folder, data, manifest, places, scores)
+
+
+def timed_run(folder: Path, store: Store, **asked: Any) -> Run:
+    """What a tiny model really writes behind one prompt in llama.cpp. `asked`: what is measured of it."""
+    language_models.gguf(folder)
+    (folder / "prompts.jsonl").write_text('{"prompt": "XYZ"}')
+    data = f"prompts:{folder / 'prompts.jsonl'}?tokens=2"
+    (outcome,) = evaluate(
+        folder / "tiny.gguf", data=data, store=store, runtimes="llamacpp", threads=1, cold=False, **asked
+    )
+    assert outcome.run is not None, outcome.errors
+    return outcome.run
 
 
 def answered(store: Store, book: Book, name: str, noise: dict[int, float] | float = 0.0) -> Run:

@@ -1,16 +1,14 @@
 """Speeds of a model that writes: what is timed, at which contexts, and what cannot be had."""
 
-import json
-
 import numpy as np
 import pytest
 
-import zoolens
 from zoolens.base.store.scopes import context_scope, context_tokens, is_of_part
 from zoolens.base.store.store import open_store
 from zoolens.findings.measure.generation_speed import DECODE, ENERGY, FIRST, FURTHER, MEMORY, PREFILL
 from zoolens.inventory.runtimes.isolation.isolated import open_isolated
 from zoolens.testing import language_models
+from zoolens.testing.language_model_runs import timed_run
 
 
 def test_a_scope_says_how_many_tokens_and_sequences():
@@ -35,21 +33,9 @@ def test_a_worker_repeats_a_continuation(tmp_path):
 def observed(tmp_path):
     pytest.importorskip("xllamacpp")
     pytest.importorskip("tokenizers")
-    language_models.gguf(tmp_path)
-    (tmp_path / "prompts.jsonl").write_text(json.dumps({"prompt": "XYZ"}))
     with open_store(tmp_path / "store") as store:
-        (outcome,) = zoolens.evaluate(
-            tmp_path / "tiny.gguf",
-            data=f"prompts:{tmp_path / 'prompts.jsonl'}?tokens=2",
-            store=store,
-            runtimes="llamacpp",
-            threads=1,
-            batches=(1, 2),
-            contexts=(16, 601),
-            cold=False,
-        )
-        assert not outcome.errors
-        yield {(each.metric, each.scope): each for each in store.observations(outcome.run.id)}
+        run = timed_run(tmp_path, store, batches=(1, 2), contexts=(16, 601))
+        yield {(each.metric, each.scope): each for each in store.observations(run.id)}
 
 
 def test_speeds_are_those_of_the_times(observed):

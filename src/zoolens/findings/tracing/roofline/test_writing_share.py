@@ -1,10 +1,7 @@
 """Measured speeds of writing against the bandwidth of this machine's memory."""
 
-import json
-
 import pytest
 
-import zoolens
 from zoolens.base.store.records import ModelRecord, Observation, RunKind, StackRecord
 from zoolens.base.store.store import open_store
 from zoolens.findings.graph.cost.generation import Generation
@@ -13,30 +10,16 @@ from zoolens.findings.tracing.roofline import peaks
 from zoolens.findings.tracing.roofline.writing_share import writing_shares
 from zoolens.inventory.catalog.lookup import find_all
 from zoolens.testing import language_models
+from zoolens.testing.language_model_runs import timed_run
 
 COST = Generation(token_macs=1, attention_macs=1, cached_numbers=50, weight_bytes=4000, context_length=600)
-
-
-def evaluated(folder, store):
-    (outcome,) = zoolens.evaluate(
-        folder / "tiny.gguf",
-        data=f"prompts:{folder / 'prompts.jsonl'}?tokens=2",
-        store=store,
-        runtimes="llamacpp",
-        threads=1,
-        contexts=(16,),
-        cold=False,
-    )
-    return outcome.run
 
 
 def test_a_speed_is_a_share_of_the_bandwidth(tmp_path):
     pytest.importorskip("xllamacpp")
     pytest.importorskip("tokenizers")
-    language_models.gguf(tmp_path)
-    (tmp_path / "prompts.jsonl").write_text(json.dumps({"prompt": "XYZ"}))
     with open_store(tmp_path / "store") as store:
-        run = evaluated(tmp_path, store)
+        run = timed_run(tmp_path, store, contexts=(16,))
         (entry,) = find_all([str(tmp_path / "tiny.gguf")])
         (speed,) = store.observations(run.id, metric=DECODE)[:1]
         (found,) = writing_shares(store, entry, COST)
