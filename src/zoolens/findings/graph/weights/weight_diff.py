@@ -184,6 +184,8 @@ def _compared(a: StoredTensor, b: StoredTensor) -> dict[str, Any]:
         return _bytes_compared(a, b)
     first, second = (b, a) if _fineness(b) > _fineness(a) else (a, b)
     counts = _counts(first, second)
+    if not counts.finite and a.type == b.type and a.content() == b.content():
+        return _bytes_compared(a, b)  # NaN equals nothing, itself included
     rounded = "" if first.type == second.type else "A" if first is b else "B"
     return {
         "name": a.name,
@@ -232,9 +234,12 @@ def _counts(original: StoredTensor, other: StoredTensor) -> Tally:
             steps = None  # how far the first side was rounded is not known
         again = None if one_type or steps is None else rounded_again(values, other.type)
         total += tally(values, others, steps, before, again)
-    if original.type == other.type == "F64" and total.kind is Kind.EQUAL and original.content() != other.content():
-        # They are read in float32, which does not show what differs.
-        return replace(total, equal=0, within=0)
+    if total.kind is Kind.EQUAL and original.type == "F64":
+        # It is read in float32, which does not show what differs.
+        if not one_type:
+            return replace(total, equal=0)
+        if original.content() != other.content():
+            return replace(total, equal=0, within=0)
     return replace(total, within=0) if one_type else total
 
 
