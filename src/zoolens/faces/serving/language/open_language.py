@@ -19,6 +19,7 @@ from zoolens.inventory.manifests.tokenizer import ROLE
 from zoolens.inventory.preprocess.chat_rendering import ChatRenderer
 from zoolens.inventory.preprocess.generating_tokenizer import GeneratingTokenizer
 
+_SCORES: Final = ("FP64", "FP32", "FP16", "BF16")  # whole numbers stand for scores that a scale makes of them
 _FILLED: Final = {"input_ids": None, "attention_mask": 1, "token_type_ids": 0}
 
 
@@ -43,6 +44,11 @@ class OpenLanguage:
         self._names = declared.tensors.names or {"input_ids": model.signature.inputs[0].name}
         self._types = {spec.name: spec.datatype for spec in model.signature.inputs}
         self._output = model.entry.manifest.outputs[0].name or model.signature.outputs[0].name
+        kind = next((spec.datatype for spec in model.signature.outputs if spec.name == self._output), "")
+        if kind not in _SCORES:
+            raise ModelError(
+                f"{model.reference} answers with {kind or 'no ' + self._output}, not with scores as floats."
+            )
         self._lock = threading.Lock()
         self._chat: ChatRenderer | None = None
         self.tokenizer = GeneratingTokenizer(declared, model.files[ROLE])

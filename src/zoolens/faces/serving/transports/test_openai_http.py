@@ -35,36 +35,37 @@ PROMPT = "AB 12"
 _END = language_models.VOCABULARY - 1
 
 
-def write_alphabet(folder):
+def write_alphabet(folder, name="alphabet", dtype=np.float32):
     """A model of one table in ONNX: after token n comes n + 1, and with less probability n + 2. AB is followed by 3."""
     onnx = pytest.importorskip("onnx")
     size = language_models.VOCABULARY
-    table = np.full((size, size), -1e4, np.float32)
+    table = np.full((size, size), -100, dtype)
     for number in range(size):
         table[number, [(number + 1) % size, (number + 2) % size]] = 1, 0
     merged = language_models.tokens().index("AB")
-    table[merged] = -1e4
+    table[merged] = -100
     table[merged, [3, 4]] = 1, 0
     helper, kinds = onnx.helper, onnx.TensorProto
+    kind = helper.np_dtype_to_tensor_dtype(table.dtype)
     graph = helper.make_graph(
         [helper.make_node("Gather", ["table", "ids"], ["logits"])],
-        "alphabet",
+        name,
         [helper.make_tensor_value_info("ids", kinds.INT64, ["batch", "tokens"])],
-        [helper.make_tensor_value_info("logits", kinds.FLOAT, ["batch", "tokens", size])],
+        [helper.make_tensor_value_info("logits", kind, ["batch", "tokens", size])],
         [onnx.numpy_helper.from_array(table, "table")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.save(model, folder / "alphabet.onnx")
+    onnx.save(model, folder / f"{name}.onnx")
     tokenizer = Tokenizer(max_length=50, vocabulary=size, padding="none", end_ids=(_END,))
-    files = ({"location": "alphabet.onnx"}, {"location": "tiny.tokenizer.json", "role": "tokenizer"})
+    files = ({"location": f"{name}.onnx"}, {"location": "tiny.tokenizer.json", "role": "tokenizer"})
     manifest = Manifest(
-        name="alphabet",
+        name=name,
         inputs=(Input(name="ids", modality="text", shape=(None, None), dtype="int64", tokenizer=tokenizer),),
         outputs=({"name": "logits", "task": "language-model"},),
         assets=({"format": "onnx", "files": files},),
     )
-    write_manifest(manifest, folder / "alphabet.yaml")
-    return str(folder / "alphabet.yaml")
+    write_manifest(manifest, folder / f"{name}.yaml")
+    return str(folder / f"{name}.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,7 @@ def server(tmp_path_factory):
         str(folder / "plain.yaml"),
         write_fake(folder, "classes"),
         write_alphabet(folder),
+        write_alphabet(folder, "whole", np.int8),
     ]
     with serve(models, http=0, grpc=None, limits=Limits(body_bytes=100_000)) as running:
         yield running
@@ -149,7 +151,7 @@ def test_models_that_write(server):
     status, _, content = ask(server, "/v1/models")
     listed = json.loads(content)
     assert (status, listed["object"]) == (200, "list")
-    assert [model["id"] for model in listed["data"]] == ["alphabet", "plain", "tiny"]
+    assert [model["id"] for model in listed["data"]] == ["alphabet", "plain", "tiny", "whole"]
     assert json.loads(ask(server, "/v1/models/tiny")[2])["object"] == "model"
     assert refused(server, "/v1/models/classes", None)[0] == 404
 
@@ -285,6 +287,12 @@ def test_what_is_refused_has_openais_form(server):
     assert refused(server, "/v1/embeddings", {"model": "tiny"})[0] == 404
     assert refused(server, "/v1/models", None, {"Origin": "https://a.example"})[1]["type"] == "permission_error"
     assert refused(server, path, {"model": "tiny", "prompt": "AB"}, {"zoolens-timeout-ms": "0.001"})[0] == 504
+
+
+def test_whole_numbers_are_no_scores(server):
+    """They would be read without the scale that the quantised model has for them."""
+    status, error = refused(server, "/v1/completions", {"model": "whole", "prompt": "AB"})
+    assert (status, "answers with INT8, not with scores as floats" in error["message"]) == (503, True)
 
 
 def test_conversations_that_are_refused(server):
