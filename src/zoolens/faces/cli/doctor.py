@@ -122,6 +122,8 @@ def _print_verdict(diagnosis: Diagnosis, console: Any) -> None:
     from zoolens.findings.audit.doctor.correction import fragment
     from zoolens.findings.audit.doctor.diagnosis_page import equals_lines
 
+    if diagnosis.sense is not None:
+        console.print(f"\n[bold]{plain(diagnosis.sense.sentence)}[/]", soft_wrap=True)
     console.print(f"\n[bold]{plain(diagnosis.sentence)}[/]", soft_wrap=True)
     for line in equals_lines(diagnosis):
         console.print(plain(line), soft_wrap=True)

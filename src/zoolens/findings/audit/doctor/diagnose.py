@@ -30,11 +30,12 @@ from zoolens.findings.audit.doctor.label_order import (
     with_orders,
 )
 from zoolens.findings.audit.doctor.mixed_inputs import doubt_mixed
-from zoolens.findings.audit.doctor.next_token_axes import COMMON_GROUND
+from zoolens.findings.audit.doctor.next_token_axes import next_token_notes
+from zoolens.findings.audit.doctor.next_token_sense import next_token_sense
 from zoolens.findings.audit.doctor.nothing_works import doubt_nothing
 from zoolens.findings.audit.doctor.search import search
 from zoolens.findings.audit.doctor.spelling import spelling_note
-from zoolens.findings.audit.doctor.variants import AxisChoice
+from zoolens.findings.audit.doctor.variants import DECLARED, AxisChoice
 from zoolens.findings.audit.doctor.verdict import judge
 from zoolens.findings.measure.jobs import Job, RunOptions, plan_jobs
 from zoolens.findings.measure.plan import EvaluationPlan
@@ -93,9 +94,11 @@ def doctor(
             diagnosis = doubt_nothing(diagnosis, bench, best)
             diagnosis = doubt_mixed(diagnosis, bench)
             spelling = spelling_note(diagnosis.corrected or diagnosis.declared, bench.session().inputs[0])
-            begun = COMMON_GROUND if task.truth_is_sample else None
-            notes = (_who_answered(job), left_out, *diagnosis.notes, spelling, begun)
-            return replace(diagnosis, notes=tuple(note for note in notes if note))
+            notes = (_who_answered(job), left_out, *diagnosis.notes, spelling, *next_token_notes(job, axes))
+            corrected = bool(diagnosis.faults)
+            seen = bench.measure(best if corrected else DECLARED, Level.SELECTION)
+            sense = next_token_sense(seen, bench.noun, corrected=corrected)
+            return replace(diagnosis, sense=sense, notes=tuple(note for note in notes if note))
 
 
 def _check_outputs(job: Job, session: Session) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from zoolens.base.present.results import Result, frame
 from zoolens.base.statistics.intervals import Interval
+from zoolens.findings.audit.doctor.next_token_sense import NextTokenSense
 from zoolens.findings.audit.doctor.variants import NotSwept
 from zoolens.findings.measure.run_data import ACCURACY
 from zoolens.inventory.manifests.schema import Manifest
@@ -121,6 +122,7 @@ class Diagnosis(Result):
     declared: Manifest
     corrected: Manifest | None
     notes: tuple[str, ...] = ()  # what else the user should know
+    sense: NextTokenSense | None = None  # whether a language model works at all
     remedy: str = ""  # what would decide it, as a sentence; empty where it is decided
 
     def undecided(self, sentence: str, remedy: str) -> Diagnosis:

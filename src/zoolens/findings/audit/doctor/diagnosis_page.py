@@ -114,6 +114,8 @@ def equals_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 def _sections(diagnosis: Diagnosis) -> Iterator[Section]:
     told = tuple(equals_lines(diagnosis))
+    if diagnosis.sense is not None:
+        told = (diagnosis.sense.sentence, *told)
     if told or diagnosis.notes:
         yield Section(paragraphs=told, warnings=diagnosis.notes)
     if diagnosis.corrected is not None:

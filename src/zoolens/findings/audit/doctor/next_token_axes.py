@@ -6,10 +6,11 @@ never tried, which has less to foresee, nor the other end of a text that is too 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from zoolens.base.errors import ZoolensError
+from zoolens.findings.audit.doctor.text_axes import SPECIAL, special_tokens_axis
 from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, Change, NotSwept, with_input
 from zoolens.findings.measure.jobs import Job
 from zoolens.inventory.catalog.gguf_draft import draft_gguf
@@ -17,24 +18,47 @@ from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.manifests.digests import digest
 from zoolens.inventory.manifests.schema import AssetFile, Manifest
 from zoolens.inventory.manifests.schema_texts import PREDICTING
-from zoolens.inventory.manifests.tokenizer import ROLE
+from zoolens.inventory.manifests.tokenizer import ROLE, Tokenizer
 from zoolens.inventory.preprocess.generating_tokenizer import GeneratingTokenizer
 
 CONTEXT: Final = "context length"
 TOKENIZER: Final = "tokenizer"
-COMMON_GROUND: Final = (
+_CUT: Final = (
+    "Texts are cut at max_length. A longer one foresees more of each text, and its later tokens are easier: figures of "
+    "different lengths are not of the same tokens."
+)
+_COMMON_GROUND: Final = (
     "Without a token for the beginning nothing stands before the first token of a text, which is then not foreseen: "
     "variants with and without one are compared on the tokens that both foresee."
 )
+_SLOT: Final = "context"
 _DOUBLED: Final = 4  # times
 
 
 def next_token_axes(job: Job, screened: Dataset) -> Iterator[Axis | NotSwept]:
     """`screened`: the texts whose length is looked at."""
     if job.manifest.task == PREDICTING:
+        yield _special_tokens(job, screened)
         yield _tokenizer(job)
         yield _context(job, screened)
         yield NotSwept("chat template", "texts are foreseen as they are written, outside of a conversation.")
+
+
+def next_token_notes(job: Job, axes: Sequence[Axis]) -> Iterator[str]:
+    """What is to be known of variants that do not foresee the same tokens."""
+    if job.manifest.task == PREDICTING:
+        slots = {axis.slot for axis in axes}
+        if slots & {SPECIAL, TOKENIZER}:
+            yield _COMMON_GROUND
+        if _SLOT in slots:
+            yield _CUT
+
+
+def _special_tokens(job: Job, screened: Dataset) -> Axis | NotSwept:
+    declared = _declared(job)
+    if declared.words is None and _lengths(job, screened, special=True) == _lengths(job, screened, special=False):
+        return NotSwept(SPECIAL, "the tokenizer adds none to these texts.")
+    return special_tokens_axis(declared)
 
 
 def _tokenizer(job: Job) -> Axis | NotSwept:
@@ -65,25 +89,29 @@ def _with_file(job: Job, own: AssetFile) -> Change:
 
 
 def _context(job: Job, screened: Dataset) -> Axis | NotSwept:
-    declared = job.manifest.inputs[0].tokenizer
-    assert declared is not None  # it takes text
-    longest = _longest(job, screened)
+    declared = _declared(job)
+    longest = max(_lengths(job, screened, special=declared.special_tokens))
     lengths = [declared.max_length << times for times in range(1, _DOUBLED + 1)]
-    useful = [length for length in lengths if length < 2 * longest]
     if longest <= declared.max_length:
         return NotSwept(CONTEXT, f"no text has more than the {declared.max_length:,} tokens of max_length.")
-    choices = [AxisChoice("context", CONTEXT, f"{length:,} tokens", _of_length(length)) for length in useful]
-    return Axis("context", f"{declared.max_length:,} tokens", tuple(choices))
+    # A length that still cuts texts leaves out their last tokens, and is not compared on the same ones.
+    length = next((length for length in lengths if length >= longest), lengths[-1])
+    choice = AxisChoice(_SLOT, CONTEXT, f"{length:,} tokens", _of_length(length))
+    return Axis(_SLOT, f"{declared.max_length:,} tokens", (choice,))
 
 
-def _longest(job: Job, screened: Dataset) -> int:
-    """Tokens of the longest text."""
+def _declared(job: Job) -> Tokenizer:
     declared = job.manifest.inputs[0].tokenizer
-    assert declared is not None
-    tokenizer = GeneratingTokenizer(declared, job.paths[ROLE])
+    assert declared is not None  # it takes text
+    return declared
+
+
+def _lengths(job: Job, screened: Dataset, *, special: bool) -> list[int]:
+    """Tokens of each text."""
+    tokenizer = GeneratingTokenizer(_declared(job), job.paths[ROLE])
     try:
         texts = [str(sample.value.item()) for sample in screened]
-        return max(len(tokenizer.prompt(text, special=declared.special_tokens)) for text in texts)
+        return [len(tokenizer.prompt(text, special=special)) for text in texts]
     finally:
         tokenizer.close()
 

@@ -7,6 +7,7 @@ from zoolens.findings.audit.doctor.diagnosis import Diagnosis, Status
 from zoolens.findings.audit.doctor.evidence import ALPHA, FEWEST, Evidence
 from zoolens.findings.audit.doctor.evidence_figures import JudgedAnswers, is_above_blind
 from zoolens.findings.audit.doctor.figure_words import FigureWords
+from zoolens.findings.audit.doctor.next_token_sense import Works, next_token_sense
 from zoolens.findings.audit.doctor.search import found_nothing
 from zoolens.findings.audit.doctor.variants import Variant
 from zoolens.inventory.tasks.task import has_one_truth
@@ -44,6 +45,9 @@ def doubt_nothing(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> D
     if not found_nothing(evidence):
         unsure = diagnosis.status is Status.RIGHT and _may_be_blind(figure)
         return _undecided(diagnosis, evidence, bench.noun) if unsure else diagnosis
+    sense = next_token_sense(evidence, bench.noun)
+    if sense is not None and sense.works is not Works.NO:
+        return _undecided(diagnosis, evidence, bench.noun)
     error = diagnosis.trials[0].error
     sentence = (
         f"Nothing works: neither as declared nor with any of {len(diagnosis.trials) - 1} variants is {figures.name} "

@@ -8,6 +8,7 @@ import yaml
 
 from zoolens.findings.audit.doctor.diagnose import doctor
 from zoolens.findings.audit.doctor.diagnosis import Status
+from zoolens.findings.audit.doctor.next_token_sense import Works
 from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.manifests.files import write_manifest
 from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer
@@ -41,6 +42,7 @@ def reasons(diagnosis):
 def test_the_right_manifest_is_right(examine):
     found = examine("right", texts=240)
     assert (found.status, found.metric, found.faults) == (Status.RIGHT, "bits_per_byte", ())
+    assert found.sense.works is Works.YES
     (other,) = found.trials[1:]
     assert other.change > 0.1
     assert other.change_interval.low > 0
@@ -78,6 +80,7 @@ def test_few_texts_decide_nothing(examine):
     found = examine("few", texts=4)
     assert found.status is Status.UNDECIDED
     assert "do not rule out" in found.sentence
+    assert found.sense.works is Works.UNKNOWN
 
 
 def answers(following, seed):
@@ -144,7 +147,8 @@ def test_the_tokenizer_of_another_model_is_found(tmp_path):
     write_manifest(manifest, tmp_path / "right.yaml")
     data = letters_text(tmp_path, 120)
     right = doctor(str(tmp_path / "right.yaml"), data, store=tmp_path / "store.sqlite")
-    assert right.status is Status.RIGHT
+    assert (right.status, right.sense.works) == (Status.UNDECIDED, Works.YES)  # there is nothing to try
+    assert reasons(right)["special tokens"] == "the tokenizer adds none to these texts."
     assert reasons(right)["tokenizer"] == "it is the one that the GGUF file holds."
 
     content = json.loads((tmp_path / "letters.tokenizer.json").read_text())

@@ -44,9 +44,10 @@ def test_an_undecided_manifest_that_cannot_run_is_said_to(few):
 
 def test_where_nothing_can_be_compared_nothing_is_said_of_noise():
     alone = (trial("as declared", 0.4),)
-    expected = "Undecided: there is no other variant that can be evaluated and that it could be compared with."
-    assert said(alone) == expected
-    assert said((*alone, trial("boxes: xyxy", None, "It breaks."))) == expected
+    same = "every other way to declare it is the same for these images, or is not tried."
+    assert said(alone) == f"Undecided whether the manifest is right: {same}"
+    nothing = "Undecided: there is no other variant that can be evaluated and that it could be compared with."
+    assert said((*alone, trial("boxes: xyxy", None, "It breaks."))) == nothing
     assert worded(alone).remedy == "More images would not help: see why nothing else was tried."
 
 
@@ -54,7 +55,7 @@ def test_what_would_decide_is_said():
     """More inputs on which all variants answer alike decide nothing."""
     declared, other = trial("as declared", 0.4), trial("boxes: xyxy", 0.42, gained=0.02)
     assert worded((declared, other)).remedy == "Use 120 labelled images or more."
-    assert said((declared, other)).startswith("Undecided: none of 1 variants is better by more than noise, but 10")
+    assert said((declared, other)).startswith("Undecided: the other variant is not better by more than noise, but 10")
     many = tuple(replace(one, n=120) for one in (declared, other))
     assert worded(many).remedy == "Use more labelled images."
     alike = (declared, trial("boxes: xyxy", 0.4), trial("boxes: yxyx", None, "It breaks."))

@@ -20,6 +20,7 @@ from zoolens.inventory.manifests.schema_texts import PREDICTING, Subwords
 from zoolens.inventory.manifests.tokenizer import Tokenizer
 
 OUTSIDE: Final = "O"
+SPECIAL: Final = "special tokens"
 _SIDES: Final = ("right", "left")
 _POOLS: Final = ("mean", "first", "last")
 _TAKES: Final = ("first", "last")
@@ -34,7 +35,7 @@ def text_axes(manifest: Manifest) -> list[Axis | NotSwept]:
         _casing(manifest, declared),
         _padding(manifest, declared),
         _truncation(manifest, declared),
-        _special_tokens(manifest, declared),
+        *([] if manifest.task == PREDICTING else [special_tokens_axis(declared)]),
         *_pooling(manifest),
     ]
 
@@ -68,13 +69,13 @@ def _truncation(manifest: Manifest, declared: Tokenizer) -> Axis | NotSwept:
     return Axis("truncation", f"at the {declared.truncation}", (choice,))
 
 
-def _special_tokens(manifest: Manifest, declared: Tokenizer) -> Axis | NotSwept:
+def special_tokens_axis(declared: Tokenizer) -> Axis | NotSwept:
     if declared.words is not None:
-        return NotSwept("special tokens", "a vocabulary of words has none.")
+        return NotSwept(SPECIAL, "a vocabulary of words has none.")
     names = {True: "added", False: "not added"}
     other = not declared.special_tokens
-    choice = AxisChoice("special tokens", "special tokens", names[other], _tokenized(special_tokens=other))
-    return Axis("special tokens", names[declared.special_tokens], (choice,))
+    choice = AxisChoice(SPECIAL, SPECIAL, names[other], _tokenized(special_tokens=other))
+    return Axis(SPECIAL, names[declared.special_tokens], (choice,))
 
 
 def _pooling(manifest: Manifest) -> list[Axis | NotSwept]:

@@ -50,7 +50,7 @@ class VerdictWords:
             return f"The manifest is wrong: {proof}" if proof else self._no_fault(status) + _cannot(error)
         what = " and ".join(f"{fault.factor} {fault.correct} instead of {fault.declared}" for fault in faults)
         fresh = " that the search did not use" if confirmed.fresh else ""
-        tests = "" if confirmed.fresh else f", adjusted for {len(self.trials) - 1} variants"
+        tests = "" if confirmed.fresh else f", adjusted for {_variants(len(self.trials) - 1)}"
         words = "wrong" if status is Status.WRONG else "not the best"
         return (
             f"The manifest is {words}: with {what}, {self._change(confirmed)} "
@@ -68,7 +68,7 @@ class VerdictWords:
 
     def _no_fault(self, status: Status) -> str:
         figures, declared, others = self.figures, self.trials[0], self.trials[1:]
-        text = f"The manifest is right: none of {len(others)} variants is better than it by more than noise"
+        text = f"The manifest is right: {_none_of(len(others))} better than it by more than noise"
         if status is Status.UNDECIDED:
             text = self._undecided(declared, len(others))
         if self.confirmation is not None:
@@ -92,20 +92,25 @@ class VerdictWords:
         )
 
     def _undecided(self, declared: VariantTrial, others: int) -> str:
+        if not others:
+            return (
+                "Undecided whether the manifest is right: every other way to declare it is the same for these "
+                f"{self.noun}, or is not tried"
+            )
         if self._nothing_else:
             return "Undecided: there is no other variant that can be evaluated and that it could be compared with"
         if self.few:
             return (
                 f"Undecided: {declared.n:,} {self.noun} are too few to distinguish a variant that is "
                 f"{100 * WORTH_SEEING:.0f} points better from noise, "
-                f"{others} variants being tried; {2 * MIN_HELD_OUT} are enough"
+                f"{_variants(others)} being tried; {2 * MIN_HELD_OUT} are enough"
             )
         if self.unconfirmed is not None:
             fresh = f" on {self.noun} that the search did not use" if self.held_out else ""
             return f"Undecided: {self.unconfirmed.variant} looks better, which is not confirmed{fresh}"
         tell = f"{self.noun} on which variants differ" if self._all_alike else f"more {self.noun}"
         return (
-            f"Undecided: none of {others} variants is better by more than noise, but {declared.n:,} {self.noun} do not "
+            f"Undecided: {_none_of(others)} better by more than noise, but {declared.n:,} {self.noun} do not "
             f"rule out that one of them is {100 * WORTH_SEEING:.0f} {self._unit} better; {tell} tell"
         )
 
@@ -134,6 +139,14 @@ class VerdictWords:
 
 def _cannot(error: str | None) -> str:
     return f" As declared it cannot be evaluated at all: {error}" if error else ""
+
+
+def _variants(count: int) -> str:
+    return "one variant" if count == 1 else f"{count} variants"
+
+
+def _none_of(count: int) -> str:
+    return "the other variant is not" if count == 1 else f"none of {count} variants is"
 
 
 def _p(value: float) -> str:
