@@ -34,7 +34,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from task_populations import INPUTS, MAKERS, Population, Rows
+from population import INPUTS, Population, Rows
+from task_populations import MAKERS
 from zoolens.base.statistics.anytime import bounded_mean_lower, paired_lowers, share_interval
 from zoolens.base.statistics.intervals import Interval
 from zoolens.base.statistics.resampling import (
