@@ -48,6 +48,10 @@ class Service:
         """Tell the parent, in plain data, how far the current request is."""
         self._channel.send({"progress": progress})
 
+    def serve_named(self, answers: Mapping[str, Callable[[Message], Any]], doing: Callable[[Message], str]) -> NoReturn:
+        """Answers each request by what it asks to do; others, such as to close, with nothing."""
+        self.serve(lambda request: answers[request["do"]](request) if request["do"] in answers else None, doing)
+
     def serve(self, answer: Callable[[Message], Any], doing: Callable[[Message], str]) -> NoReturn:
         """Answers requests until the parent closes; `doing` describes a request in unexpected errors."""
         repeated: tuple[bytes, Message] = b"", {}

@@ -22,7 +22,7 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
     service = Service(settings, began_ns)
     inputs = _Inputs(service)
     answers = {"open": inputs.open, "read": inputs.read}
-    service.serve(lambda request: answers[request["do"]](request) if request["do"] in answers else None, _doing)
+    service.serve_named(answers, _doing)
 
 
 def _doing(request: Message) -> str:

@@ -27,7 +27,7 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
     service = Service(settings, began_ns)
     worker = _Renderer(jinja2)
     answers = {"open": worker.open, "render": worker.render}
-    service.serve(lambda request: answers[request["do"]](request) if request["do"] in answers else None, _doing)
+    service.serve_named(answers, _doing)
 
 
 def _doing(_: Message) -> str:

@@ -43,7 +43,7 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
         "decode": worker.decode,
         "pieces": worker.pieces,
     }
-    service.serve(lambda request: answers[request["do"]](request) if request["do"] in answers else None, _doing)
+    service.serve_named(answers, _doing)
 
 
 def _doing(request: Message) -> str:
