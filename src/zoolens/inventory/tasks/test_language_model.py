@@ -16,7 +16,7 @@ from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
 from zoolens.inventory.runtimes.runtime import TensorSpec
 from zoolens.inventory.tasks.language_model import ROLE, Foreseen, LanguageModel, _constant
 from zoolens.inventory.tasks.output_setup import OutputSetup
-from zoolens.inventory.tasks.scoring.next_tokens import compare_tokens, kept_tokens
+from zoolens.inventory.tasks.scoring.next_tokens import compare_tokens, kept_tokens, most_likely
 from zoolens.inventory.tasks.task import Answers
 from zoolens.testing.task_contract import N, TaskContract
 
@@ -225,3 +225,10 @@ def test_blind_answers_with_few_tokens():
     assert _constant(np.tile(np.arange(4), 500), 1000)[0] == pytest.approx(4.0, abs=0.02)
     assert _constant(np.zeros(50, np.int64), 100)[0] < 0.1
     assert _constant(np.array([0, 1]), 1)[0] > 0
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(3, [1, 2, 0]), (1, [1]), (9, [1, 2, 0]), (0, [])])
+def test_of_equally_likely_tokens_the_first_is_kept(count, wanted):
+    ids, logs = most_likely(np.log(np.array([[0.2, 0.4, 0.4]])), count)
+    assert ids[0].tolist() == wanted
+    np.testing.assert_allclose(np.exp(logs[0]), [0.4, 0.4, 0.2][: len(wanted)])

@@ -10,9 +10,9 @@ import numpy as np
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import Tensor
 from zoolens.faces.serving.contracts.language import LikelyToken, TextPart, WrittenToken
-from zoolens.faces.serving.language.token_choice import most_likely
 from zoolens.inventory.preprocess.generating_tokenizer import GeneratingTokenizer
 from zoolens.inventory.runtimes.sequences import log_probabilities
+from zoolens.inventory.tasks.scoring.next_tokens import most_likely
 
 _MOST_BYTES: Final = 1 << 29  # of the scores of a prompt: those of 2,730 tokens, of a vocabulary of 49,152
 
@@ -59,5 +59,5 @@ def _foreseen(scores: Tensor, place: int, top: int, number: int) -> tuple[list[i
     if place == 0:
         return [], [None]
     logarithms = log_probabilities(np.asarray(scores[place - 1], np.float64))
-    likely = most_likely(logarithms, top).tolist()
-    return likely, [float(logarithms[each]) for each in (number, *likely)]
+    (likely,), _ = most_likely(logarithms[np.newaxis], top)
+    return likely.tolist(), [float(logarithms[each]) for each in (number, *likely)]

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from zoolens.faces.serving.contracts.language import End, GenerationRequest, LikelyToken, TextPart, WrittenToken
-from zoolens.faces.serving.language.token_choice import Floats, TokenChoice, most_likely
+from zoolens.faces.serving.language.token_choice import Floats, TokenChoice
 from zoolens.inventory.preprocess.generating_tokenizer import GeneratingTokenizer, GrowingText
+from zoolens.inventory.tasks.scoring.next_tokens import most_likely
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ class TextWriter:
         return TextPart(text, tuple(ready), end, self._room.prompt_tokens, len(self.chosen))
 
     def _told(self, number: int, logarithms: Floats, top: int) -> WrittenToken:
-        likely = most_likely(logarithms, top).tolist()
+        (found,), _ = most_likely(logarithms[np.newaxis], top)
+        likely = found.tolist()
         pieces = self._tokenizer.pieces([number, *likely])
         chosen, *others = [
             LikelyToken(each, piece, float(logarithms[each]))

@@ -38,13 +38,3 @@ class TokenChoice:
         place = int(np.searchsorted(sums, self._random.random() * sums[-1], side="right"))
         # Rounding may lead beyond the last one that is possible at all.
         return int(numbers[min(place, int(np.flatnonzero(chances)[-1]))])
-
-
-def most_likely(logarithms: Floats, count: int) -> NDArray[np.int64]:
-    """The numbers of the most likely tokens, the likeliest first; of equals, the first."""
-    count = min(count, len(logarithms))
-    if count == 0:
-        return np.empty(0, np.int64)
-    least = np.partition(logarithms, -count)[-count]
-    near = np.flatnonzero(logarithms >= least)
-    return near[np.argsort(-logarithms[near], kind="stable")][:count]

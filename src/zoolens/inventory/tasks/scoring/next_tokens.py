@@ -49,11 +49,15 @@ def kept_tokens(scores: NDArray[Any], following: NDArray[np.int64], top: int) ->
         rows -= rows.max(axis=1, keepdims=True)
         rows -= np.log(np.exp(rows).sum(axis=1, keepdims=True))
         true[some] = rows[np.arange(len(rows)), following[some]]
-        ids[some], logs[some] = _most_likely(rows, k)
+        ids[some], logs[some] = most_likely(rows, k)
     return KeptTokens(true, ids, logs)
 
 
-def _most_likely(rows: Floats, k: int) -> tuple[NDArray[np.int64], Floats]:
+def most_likely(rows: Floats, count: int) -> tuple[NDArray[np.int64], Floats]:
+    """The numbers of so many tokens of each row, the likeliest first, and their logarithms. Of equals, the first."""
+    k = min(count, rows.shape[1])
+    if k == 0:
+        return np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0))
     # All that are as likely as the last of them, so that which one is kept does not depend on the way of choosing.
     least = np.partition(rows, rows.shape[1] - k, axis=1)[:, -k, None]
     ids = np.empty((len(rows), k), np.int64)
