@@ -13,11 +13,13 @@ import pytest
 from tests.serve_clients import environment
 
 import zoolens
+from zoolens.base.store.store import open_store
 from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.manifests.files import write_manifest
 from zoolens.inventory.runtimes.openai.endpoint_address import parse_endpoint
 from zoolens.inventory.runtimes.openai.endpoint_client import EndpointClient
 from zoolens.testing import language_models
+from zoolens.testing.language_model_runs import time_texts
 from zoolens.testing.llama_server import llama_server
 
 pytest.importorskip("xllamacpp")
@@ -80,11 +82,50 @@ def test_texts_are_those_of_llama_cpps_own_server(served, theirs):
 
 
 def test_the_client_of_openai(served, theirs, tmp_path):
+    check_client(served, "tiny", theirs, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_client_of_openai_before_a_service(model, theirs, tmp_path):
+    """Its reference writes what the model writes by itself; a pinned tier says that it wrote."""
+    noise = np.random.default_rng(1)
+    tensors = {name: values + np.float32(1e-3) * noise.normal(size=values.shape).astype("f4") for name, values in
+               language_models.weights().items()}  # fmt: skip
+    twin = model.with_name("twin.gguf")
+    entries = {**language_models.metadata(), "tokenizer.chat_template": CHATML}
+    twin.write_bytes(language_models.gguf_bytes(entries, tensors))
+    write_manifest(draft_manifest(twin), twin.with_suffix(".yaml"))
+    (tmp_path / "book.txt").write_text("AB 12 34 CD ?! " * 20)
+    store_path, definition = tmp_path / "store.sqlite", tmp_path / "service.yaml"
+    outcomes = zoolens.evaluate(
+        [str(path.with_suffix(".yaml")) for path in (model, twin)], f"passages:{tmp_path / 'book.txt'}?size=60",
+        runtimes="llamacpp", batches=(), contexts=(), cold=False, store=store_path,
+    )  # fmt: skip
+    with open_store(store_path) as store:
+        for outcome, seconds in zip(outcomes, (0.02, 0.005), strict=True):
+            time_texts(store, outcome.run, 64, 500, seconds, seconds)
+    definition.write_text(
+        "services: {writer: {reference: 'file:tiny', within: 90%, texts: {prompt: 64, answer: 500}}}\n"
+    )
+    with zoolens.serve(services=[definition], store=store_path, http=0, grpc=None, token=TOKEN) as server:
+        address = server.urls["http"]
+        check_client(address, "writer", theirs, tmp_path)
+        body = json.dumps({"model": "writer", "prompt": PROMPTS[0], "max_tokens": 2, "stream": True})
+        asked = urllib.request.Request(f"{address}/v1/completions", body.encode(), {"Authorization": f"Bearer {TOKEN}"})
+        asked.add_header("zoolens-model", "file:twin")
+        with urllib.request.urlopen(asked, timeout=100) as answer:
+            events = [line[6:] for line in answer.read().decode().split("\n\n") if line]
+            assert answer.headers["zoolens-model"] == "file:twin@0.1.0"
+    assert {json.loads(event)["choices"][0]["zoolens_model"] for event in events[:-1]} == {"file:twin@0.1.0"}
+    assert (json.loads(events[0])["model"], events[-1]) == ("writer", "[DONE]")
+
+
+def check_client(address, name, theirs, tmp_path):
     texts, answers = theirs
-    case = {"model": "tiny", "tokens": 20, "prompt": PROMPTS[0], "text": texts[0], "messages": TALKS[0]}
+    case = {"model": name, "tokens": 20, "prompt": PROMPTS[0], "text": texts[0], "messages": TALKS[0]}
     (tmp_path / "case.json").write_text(json.dumps({**case, "answer": answers[0]}))
     done = subprocess.run(
-        [environment("openai").python, str(CHECKS), served, TOKEN, str(tmp_path / "case.json")],
+        [environment("openai").python, str(CHECKS), address, TOKEN, str(tmp_path / "case.json")],
         capture_output=True,
         text=True,
         timeout=200,

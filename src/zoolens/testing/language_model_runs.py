@@ -9,9 +9,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from zoolens.base.store.records import DatasetRecord, ModelRecord, Run, StackRecord, fingerprint
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, Run, StackRecord, Stage, fingerprint
+from zoolens.base.store.scopes import context_scope
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.evaluate import evaluate
+from zoolens.findings.measure.generation_speed import FIRST, FURTHER, MEMORY
 from zoolens.findings.measure.predictions import KIND
 from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.datasets.opening import absolute_spec, open_dataset
@@ -81,6 +83,17 @@ def answered(store: Store, book: Book, name: str, noise: dict[int, float] | floa
         following = where.ids[foreseen_tokens(where)]
         kept.append(Foreseen(following, kept_tokens(own, following, 8), len(str(where.sample).encode())))
     return _written(store, book, name, kept)
+
+
+def time_texts(store: Store, run: Run, prompt: int, answer: int, first: float, further: float) -> None:
+    """Put times into a run as if it had been timed: `first` behind a prompt, and `further` for each other token."""
+    longest = context_scope(prompt + answer)
+    found = [
+        Observation(FIRST, first, context_scope(prompt), "s"),
+        Observation(FURTHER, further, longest, "s"),
+        Observation(MEMORY, 5e7, longest, "B"),
+    ]
+    store.finish_stage(run.id, Stage.GENERATION.of("made-up"), found)
 
 
 def _manifest(book: Book, name: str) -> Manifest:

@@ -24,15 +24,16 @@ _UNKNOWN = "–"
 
 
 def print_ladder(name: str, built: ServiceLadder) -> None:
-    service, largest = built.service, built.service.batch.size
+    service, largest = built.service, built.service.largest
+    texts = service.texts
     click.echo(f"{name}: {service.reference} within {service.within:.4g}, policy {service.policy_name}")
     columns = [
         Column("", "key", keep=9),
         Column("model", keep=9),
         Column("runtime", keep=5),
         Column(EQUAL if built.answers_classes else "agreement", "number", keep=8),
-        Column("×1", "number", keep=7),
-        *([Column(f"×{largest}", "number", keep=6)] if largest > 1 else []),
+        Column("×1" if texts is None else "1 token", "number", keep=7),
+        *([Column(f"×{largest}" if texts is None else f"{largest} tokens", "number", keep=6)] if largest > 1 else []),
         Column("memory", "number", keep=3),
         Column(built.quality, "number", keep=4),
         Column("timed", "number", keep=2),
@@ -50,7 +51,13 @@ def print_ladder(name: str, built: ServiceLadder) -> None:
     if not built.answers_classes:
         echo_prose(f"Agreement with the reference: {built.agreement_name}.")
     documents = "" if built.answers_classes else ", a JSON document for each input"
-    echo_prose(f"Clients send {inputs} and get {outputs}{documents}.")
+    if texts is None:
+        echo_prose(f"Clients send {inputs} and get {outputs}{documents}.")
+    else:
+        echo_prose(
+            f"Clients send prompts of at most {texts.prompt:,} tokens to /v1/completions or /v1/chat/completions and "
+            f"get texts of at most {texts.answer:,}. Times are of texts of so many tokens behind the longest prompt."
+        )
     for note in (*built.notes, *ages(built, datetime.now(UTC))):
         echo_prose(note)
     for sentence in ladder_verdict(built).sentences:
@@ -58,7 +65,7 @@ def print_ladder(name: str, built: ServiceLadder) -> None:
 
 
 def _row(place: int, rung: Rung, built: ServiceLadder) -> list[str]:
-    largest, unit = built.service.batch.size, built.quality_unit
+    largest, unit = built.service.largest, built.quality_unit
     agreement = f"{percent(rung.equivalence, 1)}{lower_bound(rung.equivalence_lower)}"
     quality = rung.figures.get(built.quality)
     return [

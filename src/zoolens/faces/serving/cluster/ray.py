@@ -144,9 +144,13 @@ async def running_on_ray(
     for spec in specs:
         # An unknown name is reported before a cluster is started.
         find(spec.model.partition("=")[2] or spec.model)
+    services = read_service_files(request.services)
+    for name, service in services.items():
+        if service.texts is not None:
+            raise ZoolensError(f"The service {name} writes texts, which services do on one machine only.")
     plan = ClusterPlan(
         models=specs,
-        services=read_service_files(request.services),
+        services=services,
         settings=request.settings,
         memory_limit=request.memory_limit,
         store=_named_store(request.store) if request.services else None,

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from zoolens.base.protocol.messages import Parameter
+
 End = Literal["", "stop", "length"]
 
 
@@ -78,6 +80,7 @@ class TextPart:
     end: End
     prompt_tokens: int
     written_tokens: int
+    by: Mapping[str, Parameter] = field(default_factory=dict)  # the tier of a service that writes the text
 
 
 class LanguageService(Protocol):

@@ -22,6 +22,7 @@ from zoolens.base.protocol.messages import InferRequest
 from zoolens.faces.serving.contracts.language import Conversation, GenerationRequest, TextPart
 from zoolens.faces.serving.language.echoed_prompt import check_echo, echoed
 from zoolens.faces.serving.language.open_language import OpenLanguage, writes_text
+from zoolens.faces.serving.language.service_texts import ServiceText, tokens_to_write
 from zoolens.faces.serving.language.text_writer import Room, TextWriter
 from zoolens.faces.serving.language.token_choice import Floats
 from zoolens.faces.serving.language.turns import Turns
@@ -51,7 +52,8 @@ class Languages:
         self._idle = asyncio.Event()
 
     def names(self) -> list[str]:
-        """The language models, with those that were closed to save memory: the next text opens them again."""
+        """The language models, with those that were closed to save memory: the next text opens them again. And the
+        services that write texts."""
         endpoints = self._plane.endpoints
         self._known |= {endpoint.name for endpoint in endpoints if _writes(endpoint)}
         return sorted(self._known & {endpoint.name for endpoint in endpoints})
@@ -78,12 +80,20 @@ class Languages:
                     await self._idle.wait()
 
     async def _written(self, request: GenerationRequest) -> AsyncGenerator[TextPart, None]:
-        language = await self._language(request.model)
+        endpoint = self._plane.endpoint(request.model)
+        language = await (self._of_service(endpoint) if endpoint.service else self._language(endpoint))
         try:
             ids = await asyncio.to_thread(language.prompt, request.prompt)
         except (DatasetError, ManifestError) as error:
             raise ServingError(Refusal.INVALID, error.message, hint=error.hint) from error
-        until = time.monotonic() + min(self._most_seconds, request.deadline or self._most_seconds)
+        seconds = min(self._most_seconds, request.deadline or self._most_seconds)
+        if endpoint.texts is not None:
+            most = tokens_to_write(request, len(ids), endpoint.texts)
+            async with aclosing(ServiceText(request, language, ids, most).parts(self._plane, seconds)) as parts:
+                async for part in parts:
+                    yield part
+            return
+        until = time.monotonic() + seconds
         free = language.declared.max_length - len(ids)
         most = free if request.most is None else min(request.most, free)
         scored = request.echo and request.top is not None
@@ -182,14 +192,24 @@ class Languages:
             "headers": request.headers,
         }
 
-    async def _language(self, name: str) -> OpenLanguage:
-        endpoint = self._plane.endpoint(name)
-        if endpoint.service:
+    async def _of_service(self, endpoint: Endpoint) -> OpenLanguage:
+        """The tokens and templates of a service, which are the same of all its tiers: those of any that is open."""
+        if endpoint.texts is None:
             raise ServingError(
                 Refusal.UNSUPPORTED,
-                f"'{name}' is a service, and texts are written by single models.",
-                hint="Serve the model by its own name.",
+                f"'{endpoint.name}' is a service that writes no texts.",
+                hint="Say in its definition how long they may be (texts), or serve the model by its own name.",
             )
+        async with self._locks.setdefault(endpoint.name, asyncio.Lock()):
+            opened = self._open.get(endpoint.name)
+            if opened is not None and opened.model.key.spec in [state.slot.key.spec for state in endpoint.rungs]:
+                return opened
+            open_models = (state.slot.model for state in endpoint.rungs)
+            model = next((model for model in open_models if model is not None), None)
+            return await self._opened(endpoint.name, model or await self._plane.pool.ensure(endpoint.reference))
+
+    async def _language(self, endpoint: Endpoint) -> OpenLanguage:
+        name = endpoint.name
         async with self._locks.setdefault(name, asyncio.Lock()):
             model = await self._plane.pool.ensure(endpoint.reference)
             if not writes_text(model.entry.manifest):
@@ -202,16 +222,18 @@ class Languages:
             if opened is not None and opened.model is model:
                 return opened
             # The model was loaded again, perhaps from other files.
-            try:
-                new = await asyncio.to_thread(OpenLanguage, model)
-            except ZoolensError as error:
-                raise ServingError(
-                    Refusal.UNAVAILABLE, f"Model '{name}' cannot write texts: {error.message}"
-                ) from error
-            self._open[name] = new
-            if opened is not None:
-                await asyncio.to_thread(opened.close)
-            return new
+            return await self._opened(name, model)
+
+    async def _opened(self, name: str, model: OpenModel) -> OpenLanguage:
+        """What is needed beside the session of a model, instead of what was open under this name."""
+        try:
+            new = await asyncio.to_thread(OpenLanguage, model)
+        except ZoolensError as error:
+            raise ServingError(Refusal.UNAVAILABLE, f"Model '{name}' cannot write texts: {error.message}") from error
+        old, self._open[name] = self._open.get(name), new
+        if old is not None:
+            await asyncio.to_thread(old.close)
+        return new
 
 
 @dataclass(frozen=True)
@@ -224,5 +246,7 @@ class _Step:
 
 
 def _writes(endpoint: Endpoint) -> bool:
+    if endpoint.service:
+        return endpoint.texts is not None
     model = endpoint.reference.model
-    return not endpoint.service and model is not None and writes_text(model.entry.manifest)
+    return model is not None and writes_text(model.entry.manifest)

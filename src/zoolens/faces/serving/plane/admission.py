@@ -65,7 +65,8 @@ class Admission:
         queue, settings = self._queue, self._settings
         model = state.slot.model
         if model is None or not model.verdict.batched:
-            each = state.predict(1)
+            requests = queue.requests + 1
+            each = state.predict(max(1, round((queue.rows + rows) / requests)))
             return None if each is None else each * (1 + queue.requests / settings.concurrency)
         largest = min(settings.max_batch, model.verdict.rows)
         full, rest = divmod(queue.rows + rows, largest)

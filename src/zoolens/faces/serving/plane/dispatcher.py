@@ -201,6 +201,7 @@ class Dispatcher:
             batch=rows,
             waiting=self._queue.requests + len(batch),
             inputs_waiting=self._queue.rows + rows,
+            first=batch[0].rows,
             oldest_wait=now - batch[0].arrived,
             time_left=min(left, default=None),
             arrival_rate=self._arrivals.at(time.monotonic()),

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
@@ -29,10 +30,13 @@ from zoolens.faces.serving.plane.queue import NEVER, Done, Pending, RequestQueue
 from zoolens.faces.serving.plane.rungs import RungState
 from zoolens.faces.serving.plane.served_ladder import ServedLadder
 from zoolens.faces.serving.plane.service_spec import ServiceSpec
-from zoolens.faces.serving.plane.signature import ModelSignature
-from zoolens.faces.serving.plane.timing import ArrivalRate
+from zoolens.faces.serving.plane.signature import BatchKey, ModelSignature
+from zoolens.faces.serving.plane.text_request import TextRequest
+from zoolens.faces.serving.plane.timing import RATE_SECONDS, ArrivalRate
 from zoolens.faces.serving.plane.traces import Traces
 from zoolens.faces.serving.policies.policy import Policy
+
+_TEXTS: Final = 4  # over which the rate of arrivals is averaged
 
 log = logging.getLogger("zoolens.serving")
 
@@ -53,6 +57,7 @@ class Endpoint:
         self.name = spec.name
         self.version = spec.version
         self.settings = spec.settings
+        self.texts = spec.texts  # it writes texts of at most this length, and nothing else
         self.service = service  # answers say how equivalent the model that gave them is to the reference
         self.config = dict(spec.config)
         self._accounts = accounts = Accounts(spec.name, spec.version, observers, traces)
@@ -67,7 +72,7 @@ class Endpoint:
         self._ladder = ServedLadder(spec, slots, self._dispatch)
         self._flights = Flights(pool.converters, self._landed)
         self._admission = Admission(self.name, self.queue, self._flights, self.settings)
-        self._arrivals = ArrivalRate()
+        self._arrivals = ArrivalRate(_rate_seconds(spec))
         # A policy knows itself which of its tiers gain from batches.
         chooses = not service and self.settings.batching == "auto" and self.settings.max_batch > 1
         self.sharing = BatchingChoice(partial(_log_sharing, spec.name)) if chooses else None
@@ -185,7 +190,7 @@ class Endpoint:
         if self.closed:
             raise ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' is being unloaded.")
         signature = self.signature
-        rows, key = signature.check(request)
+        rows, key = self._size(request)
         queue, settings = self.queue, self.settings
         if not queue.requests:
             self._checked = signature
@@ -200,10 +205,23 @@ class Endpoint:
             accepted = [self.rungs[place] for place in allowed]
             self._admission.check_time(rows, accepted, now, deadline)
         pending = Pending(request, rows, key, allowed, arrived_ns, now, deadline, done)
-        pending.alone = isinstance(request, PlacedRequest)
+        pending.alone = isinstance(request, PlacedRequest | TextRequest)
         if seconds is not None:
             pending.timer = self._loop.call_later(seconds, self._expire, pending)
         return pending
+
+    def _size(self, request: InferRequest) -> tuple[int, BatchKey]:
+        """How many inputs a request has, or tokens that are to be written, and the key that requests of one batch
+        share. A ServingError where it does not fit."""
+        if isinstance(request, TextRequest):
+            return request.most, ()
+        if self.texts is not None:
+            raise ServingError(
+                Refusal.UNSUPPORTED,
+                f"Service '{self.name}' writes texts and answers no inferences.",
+                hint="Ask /v1/completions or /v1/chat/completions.",
+            )
+        return self.signature.check(request)
 
     def _drop(self, pending: Pending) -> None:
         """Drops a request that nobody waits for any more: it is not run, or its answer is thrown away."""
@@ -226,10 +244,10 @@ class Endpoint:
 
     def _check_again(self) -> None:
         """Hold what waits against the ladder and the signature as they are now."""
-        signature = self._checked = self.signature
+        self._checked = self.signature
         for pending in self.queue.empty():
             try:
-                pending.rows, pending.key = signature.check(pending.request)
+                pending.rows, pending.key = self._size(pending.request)
                 pending.allowed = self._ladder.accepted(pending.request)
             except ServingError as error:
                 self._fail(pending, error)
@@ -362,6 +380,13 @@ class Endpoint:
 
 def _log_sharing(name: str, sentence: str) -> None:
     log.info("model %s: %s", name, sentence)
+
+
+def _rate_seconds(spec: ServiceSpec) -> float:
+    """Over how long arrivals are averaged: over several texts where these take longer than a second each."""
+    if spec.texts is None:
+        return RATE_SECONDS
+    return max(RATE_SECONDS, _TEXTS * spec.ladder.reference.profile.of(spec.texts.answer))
 
 
 def _settle(future: asyncio.Future[InferResponse], result: InferResponse | ServingError) -> None:

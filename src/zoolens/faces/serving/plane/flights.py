@@ -21,6 +21,7 @@ from zoolens.faces.serving.plane.next_token import NextTokenRequest
 from zoolens.faces.serving.plane.queue import Converting, Pending
 from zoolens.faces.serving.plane.rungs import RungState
 from zoolens.faces.serving.plane.served_model import OpenModel
+from zoolens.faces.serving.plane.text_request import WRITTEN, TextRequest, TextTurn, written
 
 log = logging.getLogger("zoolens.serving")
 
@@ -90,7 +91,10 @@ class Flights:
 
         request = flight.pendings[0].request
         try:
-            if isinstance(request, NextTokenRequest):
+            if isinstance(request, TextRequest):
+                turn = TextTurn(instance, flight.state.parameters(flight.model, service=True))
+                self._spawn(self._write(request, turn, flight, done))
+            elif isinstance(request, NextTokenRequest):
                 instance.extend(request.inputs[request.tokens], done)
             elif flight.state.adapter is None:
                 instance.run(flight.parts, done)
@@ -100,6 +104,20 @@ class Flights:
         except Exception:
             self._running.pop(number, None)
             raise
+
+    async def _write(self, request: TextRequest, turn: TextTurn, flight: Flight, done: Done) -> None:
+        """Let a tier write a text. What it wrote counts, not what it might have written."""
+        try:
+            outcome = await written(request, turn)
+        except Exception as error:
+            # Otherwise its client would wait for ever.
+            log.exception("a text could not be written")
+            outcome = BatchOutcome(None, UnexpectedError(f"The text could not be written: {first_line(error)}"))
+        finally:
+            turn.end()
+        if outcome.answers is not None:
+            flight.rows = flight.pendings[0].rows = int(outcome.answers[WRITTEN][0])
+        done(outcome)
 
     def convert_ahead(self, pending: Pending, adapter: Adapter | None) -> None:
         """Begin to convert the inputs of a request that waits, for the tier that will probably answer it: the model and

@@ -78,13 +78,13 @@ class Instance:
         self._limit_timer: asyncio.TimerHandle | None = None
         self._given_ns = self._sent_ns = 0
         self._deaths = 0
-        self._reserved = False
+        self._reserved = self._held = False
         self._restarting: asyncio.Task[None] | None = None
         self._closed = False
 
     @property
     def busy(self) -> bool:
-        return self._done is not None or self._reserved
+        return self._done is not None or self._reserved or self._held
 
     @property
     def process_id(self) -> int | None:
@@ -95,7 +95,7 @@ class Instance:
         self._session = session
         self.sequence = _NO_TOKENS
         self._loop.add_reader(session.descriptor, self._readable)
-        self.idle = not self._reserved
+        self.idle = not (self._reserved or self._held)
 
     def reserve(self) -> None:
         """Keep the instance for a batch whose inputs are still being made; `run` or `release` follows."""
@@ -106,6 +106,18 @@ class Instance:
         """The batch for which it was reserved does not come."""
         self._reserved = False
         if self._session is not None:
+            self.idle = True
+            self._changed(self)
+
+    def hold(self) -> None:
+        """Keep the instance for several calls of one text; `let_go` follows."""
+        self.idle = False
+        self._held = True
+
+    def let_go(self) -> None:
+        """The text for which it was held has ended."""
+        self._held = False
+        if self._session is not None and self._done is None and not self._closed:
             self.idle = True
             self._changed(self)
 
@@ -130,7 +142,7 @@ class Instance:
         self._give(lambda session: session.hand_over_tokens(tokens[:, kept:], kept), extended)
 
     def _give(self, hand_over: Callable[[IsolatedSession], None], done: Callable[[BatchOutcome], object]) -> None:
-        assert self.idle or self._reserved, "the instance is not idle"
+        assert self.idle or self._reserved or self._held, "the instance is not idle"
         self.idle = self._reserved = False
         # It died while the inputs were being made.
         if self._session is None:
@@ -183,7 +195,7 @@ class Instance:
                 self._finish(answers, None, arrived_ns)
 
     def _finish(self, answers: Tensors | None, error: ZoolensError | None, arrived_ns: int | None = None) -> None:
-        self.idle = not self._closed
+        self.idle = not (self._closed or self._held)
         self._report(answers, error, worker_lost=False, arrived_ns=arrived_ns)
         self._changed(self)
 

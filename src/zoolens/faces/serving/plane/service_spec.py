@@ -13,6 +13,7 @@ from zoolens.faces.serving.contracts.observer import Observer
 from zoolens.faces.serving.plane.classification import Labels
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
 from zoolens.faces.serving.plane.signature import ModelSignature
+from zoolens.faces.serving.plane.text_request import TextLimits
 from zoolens.faces.serving.policies.policy import Policy
 
 Feedback = Callable[[Mapping[str, Any]], Awaitable[int]]
@@ -37,3 +38,4 @@ class ServiceSpec:
     extra: Sequence[Rung] = ()  # further tiers, which the policy never chooses; a client may name them
     route: Route | None = None  # the number of the tier for a request that names none; None leaves it to the policy
     labels: Mapping[str, Labels] | None = None  # class names of what adapters make; None: those of each model
+    texts: TextLimits | None = None  # it writes texts of at most this length, and answers no inferences

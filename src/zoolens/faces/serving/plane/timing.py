@@ -11,23 +11,24 @@ from typing import Final
 from zoolens.faces.serving.contracts.ladder import LatencyProfile
 
 _WEIGHT: Final = 0.2  # of the newest time
-_RATE_SECONDS: Final = 1.0  # over which the rate of arrivals is averaged
+RATE_SECONDS: Final = 1.0  # over which the rate of arrivals is averaged
 
 
 class ArrivalRate:
-    """Requests per second, averaged over about the last second. Times are on the monotonic clock."""
+    """Requests per second, averaged over about the last `seconds`. Times are on the monotonic clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = RATE_SECONDS) -> None:
         self._rate = 0.0
+        self._seconds = seconds
         self._since = time.monotonic()
 
     def add(self, now: float) -> None:
         """Count a request that arrives now."""
-        self._rate = self._rate * exp(-(now - self._since) / _RATE_SECONDS) + 1 / _RATE_SECONDS
+        self._rate = self._rate * exp(-(now - self._since) / self._seconds) + 1 / self._seconds
         self._since = now
 
     def at(self, now: float) -> float:
-        return self._rate * exp(-(now - self._since) / _RATE_SECONDS)
+        return self._rate * exp(-(now - self._since) / self._seconds)
 
 
 class Timing:

@@ -42,6 +42,7 @@ class LatencySettings(Settings):
     margin: Share = 0.8  # share of the time left that a prediction may use
     headroom: Share = 0.75  # how busy a better tier may become if it is to answer again
     hold: Seconds = Field(default=2.0)  # over which the rate of arrivals is averaged for that
+    inputs: float = Field(default=1.0, ge=1)  # of a request, until requests have shown it
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Latency(Policy):
         self._rates: deque[tuple[float, float]] = deque()  # (time, rate of arrivals until then)
         self._rate: float | None = None  # the average of these, once somebody has asked for it
         self._level: int | None = None  # the tier that answers those who accept any
-        self._inputs_each = 1.0  # of a request, on average of late
+        self._inputs_each = self._set.inputs  # of a request, on average of late
         self._late = 0.0  # share of late answers that were foreseen, on average of late
         self._rose_at = self._fell_at = -math.inf
         self._patience = _SHORTEST_WAIT
@@ -92,7 +93,7 @@ class Latency(Policy):
         target = self._set.target
         if left is None:
             left = target - situation.oldest_wait
-        least = min(_unit(situation), max(1, situation.batch))
+        least = _least(situation)
         size = self._times.best_size(rung, least, max(1, situation.batch), self._set.margin * left)
         seconds = self._times.seconds(rung, size)
         waiting = max(situation.inputs_waiting, situation.waiting)
@@ -150,7 +151,7 @@ class Latency(Policy):
         """Whether the percentile leaves room for this batch to be late, while all behind it are still in time. Most of
         the room is kept for what cannot be foreseen."""
         room = _KNOWINGLY * (1 - self._set.percentile / 100)
-        return batch.used_behind <= self._set.margin and self._late + batch.size / _MEMORY <= room
+        return batch.used_behind <= self._set.margin and self._late + self._requests(batch) / _MEMORY <= room
 
     # --- the choice
 
@@ -214,7 +215,7 @@ class Latency(Policy):
     def _nearest(self, usable: list[int], situation: Situation) -> _Batch:
         """Where no tier keeps the promise: a batch of the one that answers all who wait first."""
         quickest = self._quickest(usable, situation)
-        least = min(_unit(situation), max(1, situation.batch))
+        least = _least(situation)
         size = self._times.best_size(quickest, least, max(1, situation.batch))
         return _Batch(quickest, size, math.inf, math.inf)
 
@@ -241,7 +242,7 @@ class Latency(Policy):
         return Choice(batch.rung, PINNED, batch=batch.size)
 
     def _remember(self, before: int, batch: _Batch) -> None:
-        weight = min(1.0, batch.size / _MEMORY)
+        weight = min(1.0, self._requests(batch) / _MEMORY)
         self._late += weight * (float(batch.used > self._set.margin) - self._late)
         self._level = batch.rung
         if batch.rung < before:
@@ -270,6 +271,9 @@ class Latency(Policy):
             f"{self._name(chosen)} keeps {self._promise}."
         )
 
+    def _requests(self, batch: _Batch) -> float:
+        return batch.size / self._inputs_each
+
     @property
     def _promise(self) -> str:
         return _ms(self._set.target)
@@ -281,6 +285,11 @@ class Latency(Policy):
 def _unit(situation: Situation) -> int:
     """Inputs of a request: no batch can be smaller."""
     return max(1, round(situation.inputs_waiting / max(1, situation.waiting)))
+
+
+def _least(situation: Situation) -> int:
+    """Inputs of the smallest batch that can be answered now."""
+    return max(min(_unit(situation), max(1, situation.batch)), situation.first)
 
 
 def _ms(seconds: float) -> str:

@@ -20,7 +20,8 @@ LOADING: Final = "It is being loaded; until then another one answers."
 
 @dataclass(frozen=True)
 class Situation:
-    """What a policy may look at. Times are in seconds. A request may carry several inputs."""
+    """What a policy may look at. Times are in seconds. A request may carry several inputs; where texts are written,
+    these are the tokens of its text."""
 
     now: float  # monotonic clock
     wall: float  # wall clock
@@ -35,6 +36,7 @@ class Situation:
     max_batch: int = 1  # inputs
     instances: int = 1  # batches that run at a time
     inputs_waiting: int = 0  # 0: as many as requests
+    first: int = 1  # inputs of the first request, which are answered together
     memory_limit: int | None = None  # bytes for models, where a limit is set; it may fall while serving
     memory_used: int | None = None
 

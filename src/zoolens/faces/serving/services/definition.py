@@ -119,6 +119,23 @@ class PromiseCheck(ServicePart):
     violated: Literal["warn", "remove"] = "warn"  # say so, or take the tier off the ladder as well
 
 
+class TextSettings(ServicePart):
+    """The service writes texts, behind prompts of at most so many tokens and of at most so many tokens themselves."""
+
+    prompt: int = Field(ge=1, le=1 << 20, strict=True)
+    answer: int = Field(ge=2, le=1 << 20, strict=True)
+
+
+_NO_TEXTS: Final = {
+    "shadow": "answers of two models are texts, which are not compared while serving",
+    "splits": "answers of two models are texts, which are not compared while serving",
+    "promise": "answers of two models are texts, which are not compared while serving",
+    "input": "clients send prompts",
+    "output": "clients get texts",
+}
+_TEXT_POLICIES: Final = frozenset({"time-of-day"})  # which count the energy and the time of inputs, not of tokens
+
+
 class Service(ServicePart):
     """One service. The ladder is asked for with CORR reference WITHIN within; `bounds` are what a query has behind ON
     (a word that YAML takes for true)."""
@@ -157,6 +174,28 @@ class Service(ServicePart):
     )
     shadow: ShadowSettings | None = None
     promise: PromiseCheck = PromiseCheck()
+    texts: TextSettings | None = Field(default=None, description="It writes texts, of at most this length.")
+
+    @model_validator(mode="after")
+    def _texts_alone(self) -> Self:
+        """Refuse what has no meaning, or no truthful one yet, where texts are written."""
+        if self.texts is None:
+            return self
+        for name, why in _NO_TEXTS.items():
+            if name in self.model_fields_set:
+                raise ValueError(f"a service with texts has no {name}: {why}")
+        if {"size", "delay"} & self.batch.model_fields_set:
+            raise ValueError("a service with texts has no batch size or delay: each text is written by itself")
+        if self.objectives.energy is not None:
+            raise ValueError("a service with texts has no objectives.energy: it was measured of inputs, not of texts")
+        if self.policy_name in _TEXT_POLICIES:
+            raise ValueError(f"the policy {self.policy_name} does not know what texts cost")
+        return self
+
+    @property
+    def largest(self) -> int:
+        """The inputs of the largest batch, or the tokens of the longest text."""
+        return self.batch.size if self.texts is None else self.texts.answer
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -181,6 +220,8 @@ class Service(ServicePart):
         if self.policy_name == "latency" and self.objectives.latency is not None:
             latency = self.objectives.latency
             settings = {"target": latency.bound, "percentile": latency.percentile, **settings}
+            if self.texts is not None:
+                settings = {"inputs": self.texts.answer, **settings}
         if self.policy_name == "memory" and self.objectives.memory is not None:
             settings = {"limit": self.objectives.memory, **settings}
         return settings

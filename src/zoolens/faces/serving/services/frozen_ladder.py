@@ -132,4 +132,5 @@ def _definition(service: Service) -> str:
     """What decides who is a tier: a ladder that was frozen for something else would break the promise."""
     parts = service.model_dump(mode="json", include={*_DECIDING})
     # How equivalent a tier is was measured with this reference and these inputs: for others nothing in the file holds.
-    return fingerprint([parts, service.policy_name, service.batch.size, service.batch.instances])[:16]
+    texts = [] if service.texts is None else [service.texts.prompt, service.texts.answer]
+    return fingerprint([parts, service.policy_name, service.batch.size, service.batch.instances, *texts])[:16]

@@ -17,6 +17,7 @@ from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSp
 from zoolens.faces.serving.plane.rungs import RungState
 from zoolens.faces.serving.plane.service_spec import ServiceSpec
 from zoolens.faces.serving.plane.signature import ModelSignature
+from zoolens.faces.serving.plane.text_request import TextLimits
 from zoolens.faces.serving.policies.policy import Policy
 from zoolens.faces.serving.services.events import (
     COUNTED_EVERY,
@@ -95,7 +96,7 @@ class HostedService:
         if self.service.policy_name == "fixed" or len(self.built.ladder.rungs) < 2:
             return
         rungs = self.built.ladder.rungs
-        largest = self.service.batch.size
+        largest = self.service.largest
         quickest = min(range(len(rungs)), key=lambda place: rungs[place].profile.of(largest))
         states = [endpoint.rungs[place] for place in dict.fromkeys((1, quickest)) if place]
         for state in states:
@@ -145,6 +146,8 @@ class HostedService:
         service = self.service
         latency = service.objectives.latency
         one_row = any(candidate.one_row for candidate in built.all_candidates)
+        texts = None if service.texts is None else TextLimits(service.texts.prompt, service.texts.answer)
+        batch = 1 if one_row or texts is not None else service.batch.size
         return ServiceSpec(
             name=self.name,
             ladder=built.ladder,
@@ -160,9 +163,9 @@ class HostedService:
                 for candidate in built.all_candidates
             ],
             adapters=built.all_adapters,
-            signature=ModelSignature(built.inputs, built.outputs, True, 1 if one_row else service.batch.size),
+            signature=ModelSignature(built.inputs, built.outputs, texts is None, batch),
             settings=EndpointSettings(
-                max_batch=service.batch.size,
+                max_batch=service.batch.size if texts is None else 1,
                 max_delay=service.batch.delay,
                 concurrency=service.batch.instances,
                 objective=None if latency is None else latency.bound,
@@ -174,6 +177,7 @@ class HostedService:
             extra=built.extra,
             route=self._route if service.splits else None,
             labels={built.outputs[0].name: built.output_labels} if built.answers_classes else {},
+            texts=texts,
         )
 
     # --- what happens
@@ -193,7 +197,8 @@ class HostedService:
             counts[key] = requests + len(report.requests), rows + sum(report.rows)
         if report.free:
             self._note_switch(report, rung)
-        self.comparisons.sample(report, rung, ask_others=not self._policy.saves_work)
+        if self.service.texts is None:
+            self.comparisons.sample(report, rung, ask_others=not self._policy.saves_work)
 
     def _note_switch(self, report: BatchReport, rung: Rung) -> None:
         """Compare with who answered before: a batch that failed, or a ladder that was replaced, hides no switch."""

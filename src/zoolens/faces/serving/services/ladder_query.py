@@ -245,7 +245,8 @@ class LadderBuilder:
             return excluded(row, as_reason(error), Outcome.NOT_KNOWN, error.hint or "")
         others = [other.rung for other in kept]
         time_alone = self.service.policy_name == "latency"
-        cost = compare_costs(servable.rung, others, self.service.batch.size, time_alone=time_alone)
+        unit = "input" if self.service.texts is None else "token"
+        cost = compare_costs(servable.rung, others, self.service.largest, time_alone=time_alone, unit=unit)
         if cost is None:
             return servable, ""
         if cost.cheaper is False:

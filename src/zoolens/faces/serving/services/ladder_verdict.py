@@ -89,13 +89,16 @@ def _is_promised(built: ServiceLadder, rung: Rung) -> bool:
 
 def _latency(built: ServiceLadder, bound: float) -> _Promise:
     rungs = built.ladder.rungs
-    quickest = min(rungs, key=lambda rung: rung.profile.of(1))
-    if any(rung.profile.interval(1)[1] <= bound for rung in rungs):
+    texts = built.service.texts
+    size = 1 if texts is None else texts.answer
+    quickest = min(rungs, key=lambda rung: rung.profile.of(size))
+    if any(rung.profile.interval(size)[1] <= bound for rung in rungs):
         return _Promise(True)
-    low, high = map(_ms, quickest.profile.interval(1))
+    low, high = map(_ms, quickest.profile.interval(size))
     span = low if low == high else f"{low} to {high}"
-    takes = f"the quickest tier, {quickest.model}, takes {span} for one input"
-    if all(rung.profile.interval(1)[0] > bound for rung in rungs):
+    what = "one input" if texts is None else f"a text of {texts.answer:,} tokens behind {texts.prompt:,}"
+    takes = f"the quickest tier, {quickest.model}, takes {span} for {what}"
+    if all(rung.profile.interval(size)[0] > bound for rung in rungs):
         return _Promise(False, f"No tier answers within {_ms(bound)}: {takes}.")
     remedy = _AGAIN.format(quickest.model.partition("@")[0])
     gap = Gap(f"whether {quickest.model} answers within {_ms(bound)}", remedy=remedy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -41,7 +41,7 @@ def ensure_profile(
     known = stored_timings(store, job)
     missing = [size for size in wanted if size not in known]
     if missing and settings is not None:
-        _measure(store, job, run, missing, progress, settings)
+        measure_timings(store, job, run, missing, progress, settings)
         known = stored_timings(store, job)
     timings = {size: known[size] for size in wanted if size in known and known[size].seconds is not None}
     if not timings and settings is None:
@@ -78,22 +78,34 @@ def profile_of(timings: Mapping[int, StoredTiming]) -> LatencyProfile:
     )
 
 
-def stored_timings(store: Store, job: Job) -> dict[int, StoredTiming]:
-    """The newest clean median of each batch size, measured with this very model and stack. Only where there is none,
-    timings that were disturbed count: the quick calls of the quickest of them, because what disturbs a call makes it
-    longer, never shorter, and a model that is thought to be slower than it is would never be tried. So a further
-    disturbed timing changes nothing, unless it was less disturbed."""
+@dataclass(frozen=True)
+class TimedCall:
+    """What is timed: the metric of its median, along what it is told, and the kind of its samples by their number."""
+
+    metric: str
+    dimension: Dimension
+    samples: Callable[[int], str]
+
+
+BATCHES: Final = TimedCall(_METRIC, Dimension.BATCH, samples_kind)
+
+
+def stored_timings(store: Store, job: Job, call: TimedCall = BATCHES) -> dict[int, StoredTiming]:
+    """The newest clean median of each number of inputs or tokens, measured with this very model and stack. Only where
+    there is none, timings that were disturbed count: the quick calls of the quickest of them, because what disturbs a
+    call makes it longer, never shorter, and a model that is thought to be slower than it is would never be tried. So a
+    further disturbed timing changes nothing, unless it was less disturbed."""
     runs = [run for run in store.runs(model=job.entry.full_ref, trials=True) if is_same(run, job)]
-    by_run = store.dated_observations([run.id for run in runs], _METRIC) if runs else {}
+    by_run = store.dated_observations([run.id for run in runs], call.metric) if runs else {}
     timings: dict[int, StoredTiming] = {}
     disturbed: dict[int, list[StoredTiming]] = {}
     for run in runs:  # newest first
         for observation, measured in by_run.get(run.id, ()):
             scope = parse_scope(observation.scope)
-            if scope.dimension is not Dimension.BATCH or scope.raw or scope.number is None:
+            if scope.dimension is not call.dimension or scope.raw or scope.number is None:
                 continue
             if is_disturbed(observation):
-                timing = _disturbed_timing(store, run, scope.number, observation)
+                timing = _disturbed_timing(store, run, call.samples(scope.number), observation)
                 disturbed.setdefault(scope.number, []).append(replace(timing, measured=measured))
             else:
                 timing = StoredTiming(observation.value, observation.low, observation.high, measured=measured)
@@ -103,16 +115,16 @@ def stored_timings(store: Store, job: Job) -> dict[int, StoredTiming]:
     return timings
 
 
-def _disturbed_timing(store: Store, run: Run, size: int, observation: Observation) -> StoredTiming:
+def _disturbed_timing(store: Store, run: Run, samples: str, observation: Observation) -> StoredTiming:
     """The true median lies between that of the quick calls and the one that was measured."""
-    quick = _quick_calls(store, run, size) or observation.value
+    quick = _quick_calls(store, run, samples) or observation.value
     return StoredTiming(quick, low=quick, high=observation.high or observation.value, disturbed=True)
 
 
-def _quick_calls(store: Store, run: Run, size: int) -> float | None:
+def _quick_calls(store: Store, run: Run, kind: str) -> float | None:
     """Seconds within which a tenth of the calls was done; None where the samples are not there any more."""
     try:
-        samples = LatencySamples.from_table(store.table(run.id, samples_kind(size)))
+        samples = LatencySamples.from_table(store.table(run.id, kind))
     except ZoolensError:
         return None
     return float(np.quantile(samples.elapsed_ns, _QUICK)) / 1e9 if len(samples) else None
@@ -129,10 +141,18 @@ def _plain(identity: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in identity.items() if key != MATCHED}
 
 
-def _measure(
-    store: Store, job: Job, run: Run, sizes: Collection[int], progress: Progress, settings: LatencySettings
+def measure_timings(
+    store: Store,
+    job: Job,
+    run: Run,
+    sizes: Collection[int],
+    progress: Progress,
+    settings: LatencySettings,
+    *,
+    contexts: Collection[int] = (),
 ) -> None:
-    """Time the model as `zoolens eval` does: on the data that it was measured on, where they are here."""
+    """Time the model as `zoolens eval` does: on the data that it was measured on, where they are here. `contexts`:
+    tokens at which a language model is timed that writes."""
     same = is_same(run, job) and run.origin.get("data") is not None
     plan = EvaluationPlan(
         models=(),
@@ -145,6 +165,7 @@ def _measure(
             options=job.options,
         ),
         batches=tuple(sizes),
+        contexts=tuple(contexts),
         accuracy=same,
         cold=False,
         latency=settings,
@@ -156,8 +177,9 @@ def _measure(
         if not same:
             raise
         alone = EvaluationPlan(
-            models=(), data=None, wanted=plan.wanted, batches=plan.batches, accuracy=False, cold=False, latency=settings
-        )
+            models=(), data=None, wanted=plan.wanted, batches=plan.batches, contexts=plan.contexts, accuracy=False,
+            cold=False, latency=settings,
+        )  # fmt: skip
         list(carry_out_entries([job.entry], alone, store, progress, asked=False))
 
 

@@ -36,6 +36,7 @@ from zoolens.faces.serving.services.sample_decoding import (
     sample_decoder,
     sample_metadata,
 )
+from zoolens.faces.serving.services.text_profiles import check_writes
 from zoolens.findings.measure.measured_reading import MeasuredReading, RowMemo
 from zoolens.inventory.manifests.schema import MODALITIES
 from zoolens.inventory.preprocess.classes import NAMES_SHOWN
@@ -63,8 +64,11 @@ class RungAdapter(Adapter):
         return self._read(answers, memos)
 
 
-def adapter_between(service: Service, reference: Candidate, candidate: Candidate) -> RungAdapter:
+def adapter_between(service: Service, reference: Candidate, candidate: Candidate) -> Adapter:
     """NotConvertible where the candidate cannot answer for the reference."""
+    if service.texts is not None:
+        check_writes(service.texts, reference, candidate)
+        return Adapter()
     read = (
         _class_read(service, reference, candidate) if candidate.columns else _task_read(service, reference, candidate)
     )
@@ -221,12 +225,16 @@ def _require_same_classes(ours: MeasuredReading, theirs: MeasuredReading) -> Non
 
 
 def service_inputs(service: Service, reference: Candidate) -> tuple[TensorMetadata, ...]:
+    if service.texts is not None:
+        return (TensorMetadata("prompt", "BYTES", (1,)),)
     if service.input != "tensor":
         return (sample_metadata(service.input, reference.input),)
     return tensor_metadata([declared_input(reference.source, reference.input)], batched=True)
 
 
 def service_outputs(service: Service, reference: Candidate) -> tuple[TensorMetadata, ...]:
+    if service.texts is not None:
+        return (TensorMetadata("text", "BYTES", (1,)),)
     if reference.columns is None:
         return (TensorMetadata(ANSWER, "BYTES", (-1, 1)),)
     if service.output == "raw":

@@ -23,11 +23,13 @@ class CostComparison:
     words: str
 
 
-def compare_costs(rung: Rung, others: Sequence[Rung], largest: int, *, time_alone: bool) -> CostComparison | None:
+def compare_costs(
+    rung: Rung, others: Sequence[Rung], largest: int, *, time_alone: bool, unit: str = "input"
+) -> CostComparison | None:
     """Compare a tier with all more equivalent ones. The result is about one that costs no more, if there is any; else
     about one of which that is not known; None where it is cheaper than each. `time_alone`: memory and energy are no
-    reason to choose it."""
-    comparisons = [_compared(rung, other, largest, time_alone) for other in others]
+    reason to choose it. `unit`: what times are told of."""
+    comparisons = [_compared(rung, other, largest, time_alone, unit) for other in others]
     for cheaper in (False, None):
         for comparison in comparisons:
             if comparison.cheaper is cheaper:
@@ -35,12 +37,12 @@ def compare_costs(rung: Rung, others: Sequence[Rung], largest: int, *, time_alon
     return None
 
 
-def _compared(rung: Rung, other: Rung, largest: int, time_alone: bool) -> CostComparison:
+def _compared(rung: Rung, other: Rung, largest: int, time_alone: bool, unit: str) -> CostComparison:
     answers = [_quicker(rung, other, size) for size in sorted({1, largest})]
     if not time_alone:
         answers += _resources(rung, other)
     cheaper = True if True in answers else None if None in answers else False
-    return CostComparison(other, cheaper, _times(rung, other, largest))
+    return CostComparison(other, cheaper, _times(rung, other, largest, unit))
 
 
 def _quicker(rung: Rung, other: Rung, size: int) -> bool | None:
@@ -61,14 +63,14 @@ def _resources(rung: Rung, other: Rung) -> Iterator[bool]:
         yield energy < CHEAPER * other_energy
 
 
-def _times(rung: Rung, other: Rung, largest: int) -> str:
+def _times(rung: Rung, other: Rung, largest: int, unit: str) -> str:
     """Such as "1.2 ms instead of 1.3 ms for one input", with intervals."""
     ratios = {}
     for size in (1, largest):
         theirs = max(other.profile.of(size), 1e-12)
         ratios[size] = round(rung.profile.of(size) / theirs, 9)
     size = min(ratios, key=lambda size: (ratios[size], size))  # of equal ratios that of one input
-    inputs = "one input" if size == 1 else f"{size} inputs"
+    inputs = f"one {unit}" if size == 1 else f"{size} {unit}s"
     return f"{_span(rung, size)} instead of {_span(other, size)} for {inputs}"
 
 

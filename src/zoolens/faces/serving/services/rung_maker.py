@@ -20,6 +20,7 @@ from zoolens.faces.serving.services.definition import Service, ServiceError
 from zoolens.faces.serving.services.preparation import ensure_preparation, with_preparation
 from zoolens.faces.serving.services.profiles import ensure_profile, profiled_sizes, stored_timings, with_contention
 from zoolens.faces.serving.services.rung_adapters import adapter_between, sample_input
+from zoolens.faces.serving.services.text_profiles import ensure_text_timings, stored_text_timings, text_memory
 from zoolens.findings.index.tables.rows import Row
 from zoolens.findings.measure.latency import LatencySettings
 
@@ -72,20 +73,29 @@ class RungMaker:
         candidate = self.candidate(row.key)
         adapter = adapter_between(self.service, reference or candidate, candidate)
         memory = row.figures.get(_MEMORY)
+        size = None if memory is None else memory.value
         figures = {quality_name(candidate.task): row.figures.get(candidate.task.metric or "")}
-        figures["energy"] = row.figures.get(_ENERGY)
+        texts = self.service.texts
+        if texts is None:
+            figures["energy"] = row.figures.get(_ENERGY)
+        profile = self._profile(row.key, candidate, adapter)
+        if texts is not None:
+            size = text_memory(self.store, candidate.job, texts)
         rung = Rung(
             model=candidate.job.entry.full_ref,
             runtime=candidate.job.runtime.name,
             equivalence=equivalence,
             equivalence_lower=lower,
-            profile=self._profile(row.key, candidate, adapter),
-            memory_bytes=None if memory is None else int(memory.value) * self.service.batch.instances,
+            profile=profile,
+            memory_bytes=None if size is None else int(size) * self.service.batch.instances,
             figures={name: figure.value for name, figure in figures.items() if figure is not None},
         )
         return ServableRung(rung, candidate, adapter)
 
     def was_disturbed(self, candidate: Candidate) -> bool:
+        if self.service.texts is not None:
+            found = stored_text_timings(self.store, candidate.job, self.service.texts)
+            return found is not None and found.disturbed
         timings = stored_timings(self.store, candidate.job)
         sizes = profiled_sizes(self.service.batch.size)
         return any(timings[size].disturbed for size in sizes if size in timings)
@@ -94,19 +104,28 @@ class RungMaker:
         known = self._profiles.get((key, candidate.job.stack.fingerprint))
         if known is not None:
             return known
-        sizes = profiled_sizes(self.service.batch.size)
-        fixed = candidate.source.shape[0] if candidate.source.shape else None
-        wanted = (1,) if candidate.one_row else sizes if fixed is None else (fixed,)
-        profile = ensure_profile(self.store, candidate.job, candidate.run, wanted, self.progress, settings=self.timing)
+        profile = self._measured(candidate)
         threads = candidate.job.options.threads or 1
         profile = with_contention(profile, self.service.batch.instances, threads, available_cores())
-        sample = sample_input(self.service, candidate)
+        sample = None if self.service.texts is not None else sample_input(self.service, candidate)
         if sample is not None:
             convert = partial(_convert, adapter, sample, candidate.example)
             prepared = ensure_preparation(self.store, candidate, self.service.input, convert, self.timing)
             profile = with_preparation(profile, prepared)
         self._profiles[key, candidate.job.stack.fingerprint] = profile
         return profile
+
+    def _measured(self, candidate: Candidate) -> LatencyProfile:
+        """What was measured of the model alone: of batches, or of texts."""
+        if self.service.texts is not None:
+            timings = ensure_text_timings(
+                self.store, candidate.job, candidate.run, self.service.texts, self.progress, self.timing
+            )
+            return timings.profile(self.service.texts.answer)
+        sizes = profiled_sizes(self.service.batch.size)
+        fixed = candidate.source.shape[0] if candidate.source.shape else None
+        wanted = (1,) if candidate.one_row else sizes if fixed is None else (fixed,)
+        return ensure_profile(self.store, candidate.job, candidate.run, wanted, self.progress, settings=self.timing)
 
 
 def _convert(adapter: Adapter, sample: Mapping[str, Tensor], example: Example) -> None:

@@ -22,6 +22,7 @@ _KINDS: Final = {
     Refusal.OVERLOADED: "rate_limit_error",
 }
 
+ANSWERED_BY: Final = "zoolens_model"  # the name of the field
 _LEAST: Final = -9999.0  # what OpenAI and vLLM write for minus infinity, which is no JSON
 
 Document = dict[str, Any]
@@ -58,7 +59,8 @@ class Answer:
         said: Document = {"text": text}
         if self._chat:
             said = {"message": {"role": "assistant", "content": text, "refusal": None}}
-        return {"index": place, **said, "logprobs": self._logarithms(tokens), "finish_reason": parts[-1].end}
+        choice = {"index": place, **said, "logprobs": self._logarithms(tokens), "finish_reason": parts[-1].end}
+        return {**choice, **_tier(parts[-1])}
 
     def begin(self) -> Iterator[Document]:
         """What a stream begins with."""
@@ -68,12 +70,12 @@ class Answer:
     def chunks(self, place: int, part: TextPart) -> Iterator[Document]:
         logarithms = self._logarithms(part.tokens) if part.tokens else None
         if not self._chat:
-            yield self._chunk(place, {"text": part.text}, logarithms, part.end)
+            yield self._chunk(place, {"text": part.text, **_tier(part)}, logarithms, part.end)
             return
         if part.text or part.tokens:
-            yield self._chunk(place, {"delta": {"content": part.text}}, logarithms, "")
+            yield self._chunk(place, {"delta": {"content": part.text}, **_tier(part)}, logarithms, "")
         if part.end:
-            yield self._chunk(place, {"delta": {}}, None, part.end)
+            yield self._chunk(place, {"delta": {}, **_tier(part)}, None, part.end)
 
     def end(self, last: Sequence[TextPart]) -> Iterator[Document]:
         """What a stream ends with. `last`: the last part behind each prompt."""
@@ -109,6 +111,12 @@ class Answer:
 
     def _name(self, token: LikelyToken) -> str:
         return f"token_id:{token.number}" if self._request.numbered else _text(token)
+
+
+def _tier(part: TextPart) -> Document:
+    """Which model of a service wrote it; nothing where it is no service."""
+    model = part.by.get(ANSWERED_BY)
+    return {} if model is None else {ANSWERED_BY: model}
 
 
 def _text(token: LikelyToken) -> str:

@@ -19,7 +19,7 @@ from zoolens.faces.serving.transports.bodies import BodyReader, HeldBytes, Recei
 from zoolens.faces.serving.transports.http_inference import DECODE_IN_THREAD, HttpAnswer, error_answer, http_answer
 from zoolens.faces.serving.transports.openai_answers import Answer, Document, error_document
 from zoolens.faces.serving.transports.openai_requests import OpenAiRequest, read_chat, read_completion
-from zoolens.faces.serving.transports.request_headers import caller, unforeseen
+from zoolens.faces.serving.transports.request_headers import answered_by, caller, unforeseen
 
 Reader = Callable[[Mapping[str, Any]], OpenAiRequest]
 
@@ -76,7 +76,7 @@ class OpenAiRoutes:
         for generation in request.generations:
             async with self._parts(generation) as parts:
                 answers.append([part async for part in parts])
-        return _json(Answer(request).whole(answers))
+        return _json(Answer(request).whole(answers), _tier_fields(request, answers[0][-1]))
 
     def _parts(self, generation: GenerationRequest) -> aclosing[Parts]:
         assert self._language is not None
@@ -93,7 +93,9 @@ class OpenAiRoutes:
                     async for part in parts:
                         if not began:
                             began = True
-                            await send({"type": "http.response.start", "status": 200, "headers": _EVENTS})
+                            fields = _tier_fields(request, part)
+                            headers = [*_EVENTS, *((name.encode(), value.encode()) for name, value in fields.items())]
+                            await send({"type": "http.response.start", "status": 200, "headers": headers})
                             await _send_events(send, answer.begin())
                         await _send_events(send, answer.chunks(place, part))
                 last.append(part)
@@ -142,8 +144,13 @@ def _of_caller(request: OpenAiRequest, headers: Mapping[str, str]) -> OpenAiRequ
     return replace(request, generations=tuple(generations))
 
 
-def _json(document: Document) -> HttpAnswer:
-    return http_answer(200, _JSON, json_text.dump(document))
+def _tier_fields(request: OpenAiRequest, part: TextPart) -> Mapping[str, str]:
+    """Headers that say which model of a service wrote the only text: several may come from several models."""
+    return answered_by(part.by) if len(request.generations) == 1 else {}
+
+
+def _json(document: Document, fields: Mapping[str, str] | None = None) -> HttpAnswer:
+    return http_answer(200, {**_JSON, **(fields or {})}, json_text.dump(document))
 
 
 async def _send_events(send: Send, documents: Iterable[Document]) -> None:
