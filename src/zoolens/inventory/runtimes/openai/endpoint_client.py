@@ -30,7 +30,7 @@ class EndpointClient:
 
     def __init__(self, address: EndpointAddress, seconds: float = SECONDS) -> None:
         self._connection = EndpointConnection(address, seconds)
-        self._extras: Mapping[str, Any] | None = _EXTRAS
+        self._wording = 0  # how many of the first ways to ask the server has refused
 
     @cached_property
     def address(self) -> EndpointAddress:
@@ -68,7 +68,7 @@ class EndpointClient:
         body: dict[str, Any] = {"prompt": _written(prompts), "max_tokens": 1, "temperature": temperature, "top_p": 1}
         if top:
             body["logprobs"] = top
-        answers = self._ask("/completions", body, len(prompts), top, {**(_FRESH if fresh else {}), **_seeded(seed)})
+        answers = self._ask("/completions", body, len(prompts), top, seed, _FRESH if fresh else {})
         return [self._one(positions) for positions in answers]
 
     def chat(self, messages: Sequence[Mapping[str, str]], *, top: int = 0, seed: int | None = None) -> NextToken:
@@ -76,13 +76,13 @@ class EndpointClient:
         body: dict[str, Any] = {"messages": list(messages), "max_tokens": 1, "temperature": 1, "top_p": 1}
         if top:
             body |= {"logprobs": True, "top_logprobs": top}
-        return self._one(self._ask("/chat/completions", body, 1, top, _seeded(seed))[0])
+        return self._one(self._ask("/chat/completions", body, 1, top, seed)[0])
 
     def echo(self, ids: Sequence[int], top: int) -> list[NextToken] | None:
         """What is told of every position of a text, the first of which has nothing; None where the server cannot."""
         body = {"prompt": list(ids), "max_tokens": 1, "echo": True, "logprobs": top, "temperature": 0}
         try:
-            (positions,) = self._ask("/completions", body, 1, top * (len(ids) + 1), {})
+            (positions,) = self._ask("/completions", body, 1, top * (len(ids) + 1))
         except EndpointRefusal as error:
             if error.of_request:
                 return None
@@ -91,19 +91,28 @@ class EndpointClient:
         return positions if len(positions) == len(ids) + 1 else None
 
     def _ask(
-        self, path: str, body: Mapping[str, Any], count: int, entries: int, more: Mapping[str, Any]
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        count: int,
+        entries: int,
+        seed: int | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> list[list[NextToken]]:
         most = _BASE + _ENTRY * (entries + 8) * count
         body = {"model": self.address.model, **body}
-        if self._extras is not None:
+        seeded = {} if seed is None else {"seed": seed}
+        # Some servers refuse what OpenAI's interface does not have, and some its seed too. What was taken is kept to.
+        ways = [{**_EXTRAS, **seeded, **(more or {})}, seeded, {}]
+        for wording, beside in enumerate(ways[self._wording :], self._wording):
             try:
-                document = self._connection.post(path, {**body, **self._extras, **more}, most)
-                return read_choices(document, count, str(self.address))
+                document = self._connection.post(path, {**body, **beside}, most)
             except EndpointRefusal as error:
-                if not error.of_request:
+                if not error.of_request or not beside:
                     raise
-        document = self._connection.post(path, body, most)
-        self._extras = None  # the same was taken without them
+            else:
+                self._wording = wording
+                break
         return read_choices(document, count, str(self.address))
 
     def _one(self, positions: Sequence[NextToken]) -> NextToken:
@@ -115,10 +124,6 @@ class EndpointClient:
     def _models(self) -> list[Mapping[str, Any]]:
         listed = self._connection.get("/models").get("data")
         return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-
-
-def _seeded(seed: int | None) -> Mapping[str, Any]:
-    return {} if seed is None else {"seed": seed}
 
 
 def _short(value: Any) -> str | float | None:

@@ -134,6 +134,25 @@ def test_what_a_strict_server_does_not_know_is_left_out():
     assert seen[-1]["temperature"] == 1
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_seed_is_kept_where_a_strict_server_knows_it(known):
+    """A server with a seed of its own would otherwise draw the same place of every distribution."""
+    seen = []
+
+    def answer(path, document, headers):
+        seen.append(document)
+        strange = "top_k" in document or ("seed" in document and not known)
+        return Reply({"error": {"message": "not known"}}, status=422) if strange else position(-0.5)
+
+    with answering(answer) as address:
+        client = EndpointClient(parse_endpoint(f"{address}/models/net"))
+        for seed in (3, 4):
+            client.complete(["a"], top=1, seed=seed)
+    asked = [(document.get("seed"), "top_k" in document) for document in seen]
+    later = [(4, False)] if known else [(None, False)] * 2
+    assert asked == [(3, True), (3, False), *later]
+
+
 def test_a_prompt_of_a_megabyte_travels_and_a_refusal_is_a_sentence():
     sizes = []
 
