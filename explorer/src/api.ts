@@ -199,11 +199,13 @@ function subjectOf(path: string, parameters: Parameters): string {
 
 const AGAIN = 2500; // milliseconds: a server of models writes every two seconds at first, and agents give a sign every ten
 
+export const OPENING = 1000; // milliseconds until data that are being opened are asked for again
+
 /** Ask again a while after each answer, as long as something may change. */
-export function useAgain(active: boolean, again: () => void, answer: unknown): void {
+export function useAgain(active: boolean, again: () => void, answer: unknown, pause = AGAIN): void {
   useEffect(() => {
     if (!active) return;
-    const timer = setTimeout(again, AGAIN);
+    const timer = setTimeout(again, pause);
     return () => clearTimeout(timer);
   }, [active, answer]);
 }

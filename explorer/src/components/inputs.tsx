@@ -1,10 +1,7 @@
 // The inputs themselves, of a run or of a comparison of two environments: as images, or in words.
-import { useEffect } from "preact/hooks";
 import type { DrawnItem, InputItem } from "../answers";
-import { type Parameters, resourceUrl, useAnswer } from "../api";
+import { OPENING, type Parameters, resourceUrl, useAgain, useAnswer } from "../api";
 import { AnsweredText, DrawnPicture, MarkedWords, Waveform } from "./drawings";
-
-const PAUSE = 1000; // milliseconds until data that are being opened are asked for again
 
 export interface Seen {
   items: Map<number, InputItem>;
@@ -20,11 +17,7 @@ export function useInputs(
 ): Seen {
   const { answer, error, again } = useAnswer(places.length ? path : null, { ...subject, index: places.map(String) });
   const opening = answer?.state === "opening";
-  useEffect(() => {
-    if (!opening) return;
-    const timer = setTimeout(again, PAUSE);
-    return () => clearTimeout(timer);
-  }, [opening, answer]);
+  useAgain(opening, again, answer, OPENING);
   return {
     items: new Map((answer?.rows ?? []).map((item) => [item.index, item])),
     sentence: error?.message ?? answer?.sentence ?? "",

@@ -1,9 +1,6 @@
 // Texts of language models, every token coloured by how likely it was found, or by how little two models agree on it.
-import { useEffect } from "preact/hooks";
 import type { RunTokens, TokenTextItem } from "../answers";
-import { useAnswer } from "../api";
-
-const PAUSE = 1000; // milliseconds until data that are being opened are asked for again
+import { OPENING, useAgain, useAnswer } from "../api";
 
 /** The texts at these places of a run, beside another one where it is named. */
 export function useTokens(run: string, other: string | undefined, places: number[]): RunTokens | null {
@@ -12,12 +9,7 @@ export function useTokens(run: string, other: string | undefined, places: number
     other,
     index: places.map(String),
   });
-  const opening = answer?.state === "opening";
-  useEffect(() => {
-    if (!opening) return;
-    const timer = setTimeout(again, PAUSE);
-    return () => clearTimeout(timer);
-  }, [opening, answer]);
+  useAgain(answer?.state === "opening", again, answer, OPENING);
   return answer ?? null;
 }
 

@@ -1,7 +1,7 @@
 // All models of all zoos and of the store: search, facets, columns that one chooses.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { ModelItem, ModelPage } from "../answers";
-import { ApiError, isLive, send, useAnswer } from "../api";
+import { ApiError, isLive, send, useAgain, useAnswer } from "../api";
 import { FigureCell, Moment, Sparkline, judgedTitle } from "../components/figure";
 import { Facets, type FacetNames, SearchBox } from "../components/filters";
 import { PageLink } from "../components/link";
@@ -36,11 +36,7 @@ export function ModelsPage() {
     offset,
     limit: LIMIT,
   });
-  useEffect(() => {
-    if (!answer || answer.complete) return;
-    const timer = setTimeout(again, LISTING_AGAIN);
-    return () => clearTimeout(timer);
-  }, [answer]);
+  useAgain(answer?.complete === false, again, answer, LISTING_AGAIN);
   const judged = judgedTitle((answer?.rows ?? []).flatMap(({ latest }) => (latest ? [latest] : [])));
   const [columns, chooser] = useColumns(useMemo(() => COLUMNS(judged, answer?.since, answer?.until), [judged, answer?.since, answer?.until]));
   const filtered = Boolean(query.get("q")) || Object.values(facets).some((values) => values.length);
