@@ -3,7 +3,7 @@ bfloat16, in eager modes and as CUDA graphs, beside a loop by hand and beside th
 what has to be read. What graphs answer is held against what the eager mode of the same precision answers.
 
     python benchmarks/gpu_tokens.py                    # needs a GPU, torch and transformers
-    python benchmarks/gpu_tokens.py --shape tiny --device cpu --modes eager   # tries the script where there is no GPU
+    python benchmarks/gpu_tokens.py --shape tiny --device cpu --modes eager --cases 32x1   # where there is no GPU
     python benchmarks/gpu_tokens.py --wheels .gpu-deps # with packages that are not installed, from wheels in a folder
 
 Weights are random: their values do not change the time. A step of decoding reads all weights once, and the keys and
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ COMMON = {"max_position_embeddings": 8192, "tie_word_embeddings": True}
 STEPS = 64  # of decoding, after two that are not counted
 ROUNDS = 3  # of everything; the median counts
 COMPARED = 300  # tokens whose distributions are compared, so that a memory of 256 tokens has to grow
+GRAPHS = ("cuda-graphs", "bfloat16-cuda-graphs")
 NATS = {"float32": 1e-3, "bfloat16": 0.25}  # the most that two ways to compute the same may differ
 
 
@@ -77,14 +78,16 @@ def measure(chosen: argparse.Namespace, shape: str, folder: Path) -> None:
     print(f"\n{shape}: {parameters:,} parameters; the device copies {roof / 1e12:.2f} TB/s" if roof else f"\n{shape}")
     print(f"{'':21}{'prompt':>8}{'rows':>5}{'first token':>12}{'prompt/s':>10}{'decode/s':>10}{'by hand':>9}"
           f"{'ratio':>7}{'of roof':>9}{'J/token':>9}{'J/prompt token':>16}")  # fmt: skip
-    followed: dict[str, Any] = {}
+    hands: dict[Any, float] = {}  # steps by hand, once for each precision
     for mode in chosen.modes.split(","):
         # Nothing is rounded to TF32, so that float32 says what it is.
         precision = "default" if "bfloat16" in mode else "float32"
-        with Torch().open(files, Options(device=chosen.device, mode=mode, precision=precision)) as session:
+        options = Options(device=chosen.device, mode=mode, precision=precision)
+        with empty_weights(), Torch().open(files, options) as session:
+            if mode in GRAPHS:
+                compare(session, mode)
             for case in cases(chosen.cases):
-                row(chosen, session, SHAPES[shape], parameters, case, mode, roof)
-            compare(session, followed, "bfloat16" if "bfloat16" in mode else "float32", mode)
+                row(chosen, session, SHAPES[shape], parameters, case, mode, roof, hands)
     files.path().unlink()
 
 
@@ -96,6 +99,7 @@ def row(
     case: Case,
     mode: str,
     roof: float | None,
+    hands: dict[Any, float],
 ) -> None:
     prompt = np.random.default_rng(0).integers(0, shape["vocab_size"], (case.sequences, case.context))
     firsts, steps = [], []
@@ -103,7 +107,11 @@ def row(
         firsts.append(timed(lambda: session.extend(prompt, 0)))
         steps.append(decoding(session, case))
     first, step = float(np.median(firsts)), float(np.median(steps))
-    hand = by_hand(session, prompt, chosen.device)
+    known = precision_of(mode), case
+    if mode not in GRAPHS:
+        hands[known] = by_hand(session, prompt, chosen.device)
+    hand = hands.get(known)
+    by = f"{case.sequences / hand:>9,.0f}{hand / step:>7.2f}" if hand else f"{'–':>9}{'–':>7}"
     width = 2 if "bfloat16" in mode else 4
     keys = (
         2
@@ -114,10 +122,18 @@ def row(
     )
     read = width * (parameters + case.sequences * keys * (case.context + STEPS // 2))
     share = "" if roof is None else f"{100 * read / roof / step:.0f} %"
-    written, read_in = energy(session, prompt, chosen.device)
+    # Graphs read prompts as eager modes do.
+    read_in = "–" if mode in GRAPHS else joules(lambda: session.extend(prompt, 0), prompt.size, chosen.device)
+    session.extend(prompt, 0)
+    one = prompt[:, :1]
+    written = joules(lambda: session.extend(one, case.context), case.sequences, chosen.device)
     print(f"{mode:21}{case.context:>8,}{case.sequences:>5}{1e3 * first:>9.1f} ms{prompt.size / first:>10,.0f}"
-          f"{case.sequences / step:>10,.0f}{case.sequences / hand:>9,.0f}{hand / step:>7.2f}"
+          f"{case.sequences / step:>10,.0f}{by}"
           f"{share:>9}{written:>9}{read_in:>16}", flush=True)  # fmt: skip
+
+
+def precision_of(mode: str) -> str:
+    return "bfloat16" if "bfloat16" in mode else "float32"
 
 
 def decoding(session: Any, case: Case) -> float:
@@ -157,14 +173,6 @@ def by_hand(session: Any, prompt: np.ndarray, device: str) -> float:
     return float(np.median(times))
 
 
-def energy(session: Any, prompt: np.ndarray, device: str) -> tuple[str, str]:
-    """Joules of one token of decoding and of one token of a prompt, by the device's counter and the processor's where
-    there is one."""
-    one = prompt[:, :1]
-    read = joules(lambda: session.extend(prompt, 0), prompt.size, device)
-    return joules(lambda: session.extend(one, prompt.shape[1]), len(prompt), device), read
-
-
 def joules(call: Callable[[], object], tokens: int, device: str) -> str:
     from zoolens.findings.measure.energy import GPU_SECONDS, energy_observations
 
@@ -175,23 +183,42 @@ def joules(call: Callable[[], object], tokens: int, device: str) -> str:
     return f"{found.value / tokens:.3g}"
 
 
-def compare(session: Any, followed: dict[str, Any], precision: str, mode: str) -> None:
-    """Hold the distributions after each token of one text against those of the first mode of this precision, whose most
-    likely tokens the text follows."""
-    first = precision not in followed
-    found = [session.extend(np.arange(8)[None], 0)]
-    for place in range(COMPARED):
-        before = found[-1] if first else followed[precision][place]
-        found.append(session.extend(before.argmax(axis=1)[:, None]))
-    if first:
-        followed[precision] = found
-        return
-    apart = [np.abs(ours - theirs).max() for ours, theirs in zip(found, followed[precision], strict=True)]
-    same = sum(ours.argmax() == theirs.argmax() for ours, theirs in zip(found, followed[precision], strict=True))
-    print(f"{mode}: {same} of {len(found)} greedy tokens as in the eager mode; log-probabilities up to "
+def compare(session: Any, mode: str) -> None:
+    """Hold the distributions after each token of one text, which follows the most likely ones, against those of the
+    same network in the eager mode."""
+    from zoolens.inventory.runtimes.torch.torch_sequences import CachedSequences
+
+    eager = CachedSequences(session._torch, session._module, session._device)
+    new = np.arange(8)[None]
+    apart, same = [], 0
+    for place in range(COMPARED + 1):
+        kept = None if place else 0
+        with session._running():
+            theirs = eager.extend(new, kept)
+        ours = session.extend(new, kept)
+        apart.append(float(np.abs(ours - theirs).max()))
+        same += int(ours.argmax() == theirs.argmax())
+        new = theirs.argmax(axis=1)[:, None]
+    print(f"{mode}: {same} of {len(apart)} greedy tokens as in the eager mode; log-probabilities up to "
           f"{max(apart):.2g} nats apart", flush=True)  # fmt: skip
-    if max(apart) > NATS[precision]:
-        raise SystemExit(f"more than {NATS[precision]} nats apart")
+    if max(apart) > NATS[precision_of(mode)]:
+        raise SystemExit(f"more than {NATS[precision_of(mode)]} nats apart")
+
+
+@contextmanager
+def empty_weights() -> Iterator[None]:
+    """Random numbers that a file's weights replace take a processor half a minute for a large network."""
+    import torch
+
+    names = ("normal_", "uniform_")
+    before = [getattr(torch.Tensor, name) for name in names]
+    for name in names:
+        setattr(torch.Tensor, name, lambda tensor, *_, **__: tensor)
+    try:
+        yield
+    finally:
+        for name, method in zip(names, before, strict=True):
+            setattr(torch.Tensor, name, method)
 
 
 def network(shape: str, folder: Path, device: str) -> tuple[Any, int]:
