@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scripts.copy_language_model import transformers_folder
+from scripts.copy_language_model import copies, transformers_folder
 
 from zoolens.base.verdicts import Outcome
 from zoolens.findings.divergence.divergence_causes import Kind
@@ -28,6 +28,14 @@ FAULTS = {
     "rope": ({"llama.rope.freq_base": np.float32(500)}, {}, "blk.0.rope_"),
     "epsilon": ({"llama.attention.layer_norm_rms_epsilon": np.float32(1e-3)}, {}, "blk.0.attn_norm"),
     "permuted": ({}, permuted(), "blk.1.ffn_up"),
+}
+
+
+# The first layer in the order of computation whose exact values differ.
+FIRST = {
+    "rope": "model.layers.0.self_attn (mul)",
+    "epsilon": "model.layers.0.input_layernorm (rms_norm)",
+    "permuted": "model.layers.1.mlp.up_proj (dense)",
 }
 
 
@@ -58,6 +66,18 @@ def test_what_differs_between_two_files_is_named(model, fault):
     assert found.verdict.outcome is Outcome.DIFFERENT
     assert all(cause.proved for cause in found.causes)
     assert place in found.causes[0].words
+
+
+def test_a_token_in_front_is_named(model):
+    begun = model("begun", {"tokenizer.ggml.add_bos_token": np.bool_(True)})
+    found = compared(f"{model('honest')}@{FLOAT32}", f"{begun}@{FLOAT32}")
+    assert found.verdict.outcome is Outcome.DIFFERENT
+    (cause,) = found.causes
+    assert cause.kind is Kind.PREPROCESSING
+    assert cause.proved
+    assert f"from token 1 on (51 in A, {language_models.VOCABULARY - 2} in B)" in cause.words
+    assert "without 1 of them B's are the other's" in cause.words
+    assert any("have other shapes" in line for line in lines(found))
 
 
 @pytest.fixture
@@ -101,4 +121,28 @@ def test_what_a_file_says_otherwise_than_a_folder_is_named(in_torch, model, faul
     assert {cause.kind for cause in found.causes} == {kind}
     assert all(cause.proved for cause in found.causes)
     assert place in found.causes[0].words
+    first = next(fact for fact in found.layers if fact.layer.files_beyond)
+    assert first.label.startswith(FIRST[fault])
+    assert any(f"first differ at {first.label}" in line for line in lines(found))
     assert any("llamacpp does not show the tensors inside a model" in line for line in lines(found))
+
+
+@pytest.mark.slow
+def test_quantisation_is_named_with_what_it_costs(in_torch, model, tmp_path):
+    (quantised,) = copies(model("honest"), tmp_path / "copies", ["Q4_0"])
+    found = compared(in_torch, f"{quantised}@llamacpp")
+    cause = found.causes[0]
+    assert (cause.kind, cause.proved) == (Kind.QUANTISATION, True)
+    assert "13 of 20 tensors (81.6 % of the numbers), rounded to Q8_0 and Q4_0" in cause.words
+    assert "model.layers.*.self_attn.v_proj (dense)" in cause.words
+    assert sum(fact.in_trunk for fact in found.layers) == 2 * language_models.LAYERS
+
+
+@pytest.mark.slow
+def test_another_rotation_is_not_taken_for_quantisation(in_torch, model, tmp_path):
+    (quantised,) = copies(model("turned", FAULTS["rope"][0]), tmp_path / "copies", ["Q4_0"])
+    found = compared(in_torch, f"{quantised}@llamacpp")
+    rotation, weights = found.causes[:2]
+    assert (rotation.kind, rotation.proved) == (Kind.WEIGHTS, True)
+    assert "in B blk.0.rope_" in rotation.words
+    assert weights.kind is Kind.QUANTISATION

@@ -121,7 +121,8 @@ def _telling(divergence: Divergence, rows: list[list[str]]) -> list[list[str]]:
     """The layer before the first that is beyond, those right behind it, and the last."""
     if len(rows) <= SHOWN:
         return rows
-    first = next((place for place, fact in enumerate(divergence.layers) if fact.layer.beyond), len(rows) - SHOWN)
+    parting = (place for place, fact in enumerate(divergence.layers) if fact.layer.beyond or fact.layer.files_beyond)
+    first = next(parting, len(rows) - SHOWN)
     start = max(0, min(first - 1, len(rows) - SHOWN))
     return [*rows[start : start + SHOWN - 1], rows[-1]]
 

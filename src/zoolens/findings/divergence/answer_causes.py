@@ -13,7 +13,7 @@ from zoolens.base.numerics.deviation import deviation_of_finite
 from zoolens.findings.divergence.divergence_answers import Compared, comparable, compared_kind
 from zoolens.findings.divergence.divergence_causes import Cause, Kind, Proof, number
 from zoolens.findings.divergence.examined import ExaminedInput
-from zoolens.findings.divergence.input_causes import manifest_lines
+from zoolens.findings.divergence.input_causes import manifest_lines, token_words
 from zoolens.findings.divergence.sides import Feeds, Side, reopened
 from zoolens.findings.graph.ir.model import Array
 
@@ -31,6 +31,26 @@ def random_causes(sides: Sequence[Side], index: int) -> tuple[Cause, ...]:
             words = f"{side.label} gives another answer to the same input each time: two differ by {number(moved)}"
             causes.append(Cause(Kind.RANDOM, words, side.label, seen=True))
     return tuple(causes)
+
+
+def token_causes(a: Side, b: Side, examined: ExaminedInput, floor: float) -> tuple[Cause, ...]:
+    """Both read a text as other tokens, and as more or fewer of them: seen, and what is left where B is given A's."""
+    ((name, fed_b),) = examined.feeds[1].items()
+    (fed_a,) = examined.feeds[0].values()
+    words = f"The two read the same text as other tokens: {token_words(fed_a, fed_b)}"
+    if lines := manifest_lines(a, b):
+        words += f"; the manifests differ in {lines}"
+    try:
+        again = b.real_answer(b.answer({name: fed_a.astype(fed_b.dtype)}))
+    except ZoolensError as error:
+        left = f"Whether more differs is not known: B cannot read the tokens of A ({error.message.rstrip('.')})"
+        return Cause(Kind.PREPROCESSING, words, seen=True), Cause(Kind.UNEXPLAINED, left)
+    after = deviation_of_finite(again, a.real_answer(examined.answers[0])).error
+    proof = Proof("B given the tokens of A", math.inf, after, floor)
+    if proof.holds:
+        return (Cause(Kind.PREPROCESSING, words, proof=proof),)
+    left = f"B given the tokens of A still differs by {number(after)}, of which no cause was looked for"
+    return Cause(Kind.PREPROCESSING, words, seen=True), Cause(Kind.UNEXPLAINED, left)
 
 
 def causes_from_answers(a: Side, b: Side, examined: Sequence[ExaminedInput], floor: float) -> list[Cause]:

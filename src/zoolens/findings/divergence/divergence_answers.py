@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -85,6 +86,11 @@ class AnswerPairs:
         return sum(bool(row.not_finite) for row in self.rows)
 
     @property
+    def other_shapes(self) -> bool:
+        """Whether the answers to an input have other shapes."""
+        return any(row.deviation.why == "shape" for row in self.rows)
+
+    @property
     def equal(self) -> bool:
         """Whether every number of every output that was compared is the same on both sides."""
         return not self.max_error and not any(other.error for other in self.others)
@@ -127,10 +133,14 @@ def compare_answers(a: Side, b: Side, dataset: Dataset, progress: Progress | Non
     small: SmallPart | None = None
     try:
         for index in range(len(dataset)):
-            outputs = [side.outputs(side.feeds(index)) for side in (a, b)]
+            fed = [side.feeds(index) for side in (a, b)]
+            outputs = [side.outputs(feeds) for side, feeds in zip((a, b), fed, strict=True)]
             main_a = outputs[0][a.watched.name]
             main_b = outputs[1][b.watched.name]
             where = (index, dataset.read(index).id, int(labels[index]))
+            if kind == "raw outputs" and main_a.shape != main_b.shape and other_token_counts(*fed):
+                rows.append(AnswerPair(*where, -1, -1, math.inf, Deviation(math.inf, "shape"), True))
+                continue
             rows.append(_row(a, b, where, main_a, main_b, kind))
             others = [_farther(other, index, outputs) for other in others]
             part = worst_small_part(main_a, main_b)
@@ -140,6 +150,15 @@ def compare_answers(a: Side, b: Side, dataset: Dataset, progress: Progress | Non
     finally:
         watcher.end()
     return AnswerPairs(tuple(rows), kind, _discrete(a, b), tuple(others), unmatched, small)
+
+
+def other_token_counts(fed_a: Mapping[str, Array], fed_b: Mapping[str, Array]) -> bool:
+    """Whether both take one tensor of whole numbers, such as those of tokens, and got different counts of them."""
+    if len(fed_a) != 1 or len(fed_b) != 1:
+        return False
+    (ours,), (theirs,) = fed_a.values(), fed_b.values()
+    whole = ours.dtype.kind in "iu" and theirs.dtype.kind in "iu"
+    return whole and ours.ndim == theirs.ndim == 2 and ours.shape != theirs.shape
 
 
 def _discrete(a: Side, b: Side) -> bool:

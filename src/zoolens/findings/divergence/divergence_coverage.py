@@ -31,7 +31,17 @@ def layers_understood(a: Side, b: Side) -> Coverage:
     return Coverage(tuple(tallies), tuple(dict.fromkeys(gaps)))
 
 
+def not_compared(a: Side, b: Side) -> Coverage:
+    """Why layers were not compared."""
+    gaps = layers_understood(a, b).gaps
+    return Coverage((), gaps or (Gap("layers, which could not be compared", remedy="See the notes above."),))
+
+
 _EXPORT: Final = "Export the model to ONNX, whose graph can be read."
 _FIXED: Final = "Export the model without the operators that the notes name, and with fixed extents."
 _OPERATOR: Final = "Export the model without this operator."
 _INSTALL: Final = "Install zoolens[onnx], which has a reference of all ONNX operators."
+OTHER_TOKENS: Final = Coverage(
+    (),
+    (Gap("layers of other tokens", remedy="Give both sides the same tokenizer and the same first and last tokens."),),
+)

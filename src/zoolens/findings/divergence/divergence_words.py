@@ -14,6 +14,7 @@ from zoolens.findings.divergence.divergence_answers import AnswerPair
 from zoolens.findings.divergence.divergence_causes import Cause, Kind, number
 from zoolens.findings.divergence.inspection import NOISY_RUNS, InspectedLayer, SideLayer
 from zoolens.findings.divergence.result import Divergence, LayerFacts
+from zoolens.findings.divergence.trunk import growth_in_files
 from zoolens.findings.graph.diff.phrases import plural
 from zoolens.inventory.tasks.task import TOLERANCE
 
@@ -28,6 +29,7 @@ _COLUMNS: Final = (
     Column("layer", keep=9), Column("A and B", "number", keep=8), Column("floor", "number", keep=7),
     Column("A alone", "number", keep=4), Column("B alone", "number", keep=5), Column("verdict", keep=6),
 )  # fmt: skip
+_FILES: Final = Column("files", "number", keep=3)  # the last but one, where the two files differ
 
 
 def headline(divergence: Divergence) -> str:
@@ -49,7 +51,7 @@ def headline(divergence: Divergence) -> str:
     if not divergence.measured_floor:
         differ = f"The relative difference is {number(divergence.relative_error)}, more than rounding is assumed to do"
     if math.isinf(divergence.relative_error):
-        shapes = divergence.output is not None and divergence.output.why == "shape"
+        shapes = answers.other_shapes or (divergence.output is not None and divergence.output.why == "shape")
         differ = "The two give outputs of other shapes" if shapes else "Only one of the two gives finite numbers"
     if not proved:
         known = "" if divergence.verdict.known else "; whether that is a difference or rounding is not known"
@@ -120,6 +122,8 @@ def _on_answers(divergence: Divergence) -> Iterator[str]:
         sizes = f"are whole numbers, such as classes, of which up to {100 * max(shares):.2f} % differ on an input"
     elif math.isfinite(answers.relative_error):
         sizes = f"differ by up to {answers.max_error:.2g} ({number(answers.relative_error)} relative{floor})"
+    elif answers.other_shapes:
+        sizes = "have other shapes on at least one input, so that their difference has no measure"
     else:
         sizes = "of at least one input are finite on one side only, so that their difference has no measure"
     yield f"{flipped}; {answers.compared} {sizes}."
@@ -142,6 +146,8 @@ def _on_answers(divergence: Divergence) -> Iterator[str]:
 def _flip(row: AnswerPair, discrete: bool) -> str:
     if row.differing is not None:
         return f"{100 * row.differing:.2f} % of its numbers differ"
+    if row.deviation.why == "shape":
+        return "answers of other shapes"
     if not discrete:
         finite = math.isfinite(row.deviation.error)
         return f"off by {number(row.deviation.error)}" if finite else f"{row.not_finite} answers with no finite numbers"
@@ -178,6 +184,7 @@ def _on_layers(divergence: Divergence) -> Iterator[str]:
             f"{_error(first.layer)} (floor {number(first.layer.floor)}); at {last.label} it is "
             f"{_error(last.layer)} ({count})."
         )
+    yield from growth_in_files(divergence.layers)
     if divergence.parts is not None:
         floor = number(divergence.parts.floor)
         yield f"Of the difference on the worst input: {divergence.parts.words} (floor {floor})."
@@ -209,7 +216,12 @@ def table(divergence: Divergence) -> Table:
 
 def layer_table(layers: Sequence[Mapping[str, Any]]) -> Table:
     """Return the table of layers from their JSON form (`as_data`)."""
-    return Table("layers", _COLUMNS, tuple(map(_row, layers)))
+    if not any(layer.get("files_beyond") for layer in layers):
+        return Table("layers", _COLUMNS, tuple(map(_row, layers)))
+    columns = (*_COLUMNS[:-1], _FILES, _COLUMNS[-1])
+    rows = [_row(layer) for layer in layers]
+    files = [_moved(layer["files"], layer["files_why"]) for layer in layers]
+    return Table("layers", columns, tuple((*row[:-1], own, row[-1]) for row, own in zip(rows, files, strict=True)))
 
 
 def _row(layer: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -318,6 +330,9 @@ def _layer(fact: LayerFacts) -> dict[str, Any]:
         "why": _ONE_SIDE if layer.between is None else layer.between.why,
         "floor": layer.floor,
         "beyond": layer.beyond,
+        "files": 0.0 if layer.files is None else layer.files.error,
+        "files_why": "value" if layer.files is None else layer.files.why,
+        "files_beyond": layer.files_beyond,
         "verdict": _verdict(layer),
         "sides": {label: _side_layer(side) for label, side in zip("ab", layer.sides, strict=True) if side is not None},
     }

@@ -13,13 +13,12 @@ from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.numerics.deviation import deviation_of_finite, first_beyond
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.store import Store
-from zoolens.base.verdicts import Coverage, Gap
 from zoolens.findings.divergence.adding_up import adding_up
 from zoolens.findings.divergence.alignment import Aligned, NodePair, aligned
-from zoolens.findings.divergence.answer_causes import ASSUMED_FLOOR, causes_from_answers, random_causes
+from zoolens.findings.divergence.answer_causes import ASSUMED_FLOOR, causes_from_answers, random_causes, token_causes
 from zoolens.findings.divergence.divergence_answers import AnswerPairs, comparable, compare_answers, compared_kind
 from zoolens.findings.divergence.divergence_causes import Cause, Kind, label_of
-from zoolens.findings.divergence.divergence_coverage import layers_understood
+from zoolens.findings.divergence.divergence_coverage import OTHER_TOKENS, layers_understood, not_compared
 from zoolens.findings.divergence.diverging_elsewhere import Comparison, compare_elsewhere, compare_here
 from zoolens.findings.divergence.examined import Exact, ExaminedInput
 from zoolens.findings.divergence.file_causes import causes_of_files, not_finite_in_files
@@ -34,6 +33,7 @@ from zoolens.findings.divergence.result import Divergence, LayerFacts, SideSumma
 from zoolens.findings.divergence.runtime_causes import causes_of_runtime
 from zoolens.findings.divergence.side_graphs import same_files, with_borrowed_graph, with_graph, with_points
 from zoolens.findings.divergence.sides import Side, open_side
+from zoolens.findings.divergence.trunk import trunk_of
 from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.measure.jobs import Job
 from zoolens.findings.measure.named_runs import NamedRun, run_text
@@ -132,6 +132,8 @@ def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progre
     if random:
         # No proof holds for a side that answers differently each time, so nothing else is looked for.
         return replace(_by_answers(a, b, asked), causes=random)
+    if answers.other_shapes:
+        return _by_tokens(a, b, asked)
     a, b = _with_graphs(a, b, asked)
     result = _explained(a, b, asked)
     result = _with_tensors(result, _file_tensors(a, b))
@@ -313,17 +315,18 @@ def _by_answers(a: Side, b: Side, asked: _Asked) -> Divergence:
         examined=(worst,),
         notes=tuple(notes),
         memory=asked.memory,
-        understood=Coverage((), _not_compared(a, b)),
+        understood=not_compared(a, b),
     )
     examined = _examine(a, b, worst)
     differs = result.differs or (a.focus is not None and _watched_difference(a, b, examined) > ASSUMED_FLOOR)
     return replace(result, causes=tuple(causes_from_answers(a, b, [examined], ASSUMED_FLOOR))) if differs else result
 
 
-def _not_compared(a: Side, b: Side) -> tuple[Gap, ...]:
-    """Why layers were not compared."""
-    gaps = layers_understood(a, b).gaps
-    return gaps or (Gap("layers, which could not be compared", remedy="See the notes above."),)
+def _by_tokens(a: Side, b: Side, asked: _Asked) -> Divergence:
+    """Return the comparison of two sides that read a text as different counts of tokens: no layer of one stands beside
+    one of the other."""
+    causes = token_causes(a, b, _examine(a, b, asked.chosen[0]), ASSUMED_FLOOR)
+    return replace(_by_answers(a, b, asked), causes=causes, understood=OTHER_TOKENS)
 
 
 def _worst(answers: AnswerPairs, count: int) -> list[int]:
@@ -377,7 +380,10 @@ def _worst_layers(examined: Sequence[ExaminedInput], graphs: Aligned, raw: Graph
             continue
         for layer in example.inspection.layers:
             by_pair.setdefault(layer.pair, []).append(layer)
-    facts = [LayerFacts(label_of(graphs.a, pair.a), worst_layer(layers)) for pair, layers in by_pair.items()]
+    trunk = trunk_of(graphs.a)
+    facts = [
+        LayerFacts(label_of(graphs.a, pair.a), worst_layer(layers), pair.a in trunk) for pair, layers in by_pair.items()
+    ]
     if not holes_of(graphs.a) or raw is None:
         return tuple(facts)
     place = {node.name: number for number, node in enumerate(raw.nodes)}  # what goes into a hole stands before it

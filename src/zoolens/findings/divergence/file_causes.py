@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from zoolens.base.errors import ZoolensError
 from zoolens.base.phrases import first_few
-from zoolens.base.present.figures import percent
 from zoolens.base.verdicts import Outcome
 from zoolens.findings.divergence.alignment import EQUAL, Aligned, aligned_by_name, as_file
 from zoolens.findings.divergence.compression import rounded_weights
@@ -21,20 +19,19 @@ from zoolens.findings.divergence.examined import (
     Exact,
     ExaminedInput,
     exact_output,
-    exact_outputs,
-    farthest,
     relative_difference,
-    scores_of,
 )
-from zoolens.findings.divergence.file_differences import FileDifference, Rounding, common_rounding, differences
-from zoolens.findings.divergence.holes import filled_as, sinks_of
+from zoolens.findings.divergence.exchange import Exchange
+from zoolens.findings.divergence.file_differences import FileDifference, common_rounding, differences
+from zoolens.findings.divergence.holes import sinks_of
 from zoolens.findings.divergence.input_causes import fed_to, inputs_differ, preprocessing
 from zoolens.findings.divergence.sides import Side
-from zoolens.findings.divergence.transplants import transplanted
+from zoolens.findings.divergence.weight_causes import kind_of_layer, other_weights, quantised
 from zoolens.findings.graph.diff.diff_causes import CONNECTIONS
+from zoolens.findings.graph.diff.phrases import plural
 from zoolens.findings.graph.diff.report import diff
 from zoolens.findings.graph.ir.file_operators import is_file_operator
-from zoolens.findings.graph.ir.model import Array, Graph
+from zoolens.findings.graph.ir.model import Graph
 
 _LISTED: Final = 5  # differences that are named one by one
 _COSTLY: Final = 3  # layers of a quantised file that are named
@@ -159,72 +156,6 @@ def not_finite_in_files(
     return remarks
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """The effect of parts of B's file in A's file on A's exact answer.
-
-    What goes into a hole must become B's as well.
-    """
-
-    a: Side
-    b: Side
-    graphs: Aligned
-    exact: Exact
-    target: Array  # what B's file answers to the worst input as A takes it
-    others: Sequence[Exact]  # further examined inputs
-
-    @property
-    def inputs(self) -> Mapping[str, Array]:
-        return self.exact.inputs[0]
-
-    def answer(self, chosen: list[FileDifference], exact: Exact) -> list[Array] | None:
-        """The exact answer of A's file with these places as B has them, and what then goes into its holes, which have
-        the values that they have in B; None where that has no meaning."""
-        changed = transplanted(self.graphs, chosen)
-        if changed is None:
-            return None
-        names = dict(zip(self.graphs.a.outputs, changed.outputs, strict=True))
-        inputs = filled_as(changed, exact.inputs[0], self.graphs.b, exact.inputs[1])
-        wanted = (names.get(self.a.output, self.a.output), *sinks_of(changed))
-        try:
-            return exact_outputs(changed, wanted, inputs)
-        except ZoolensError:
-            return None
-
-    def targets(self, exact: Exact, answer: Array) -> list[Array]:
-        """What B's file answers, and what goes into its holes."""
-        graph = self.graphs.b
-        return [answer, *exact_outputs(graph, sinks_of(graph), exact.inputs[1])]
-
-    def proof(self, chosen: list[FileDifference]) -> Proof:
-        """What is left of the difference with these places taken over. Where the outputs are of different kinds, such
-        as logits and probabilities, scores may show it too."""
-        exact = self.exact
-        answer = self.answer(chosen, exact)
-        what = "this one place" if len(chosen) == 1 else f"all {len(chosen)} places"
-        words = f"A's file with {what} as in B, computed exactly, against B's file"
-        targets = self.targets(exact, self.target)
-        into_holes = exact_outputs(self.graphs.a, sinks_of(self.graphs.a), exact.inputs[0])
-        before = farthest(targets, [exact.outputs[0], *into_holes])
-        after = math.inf if answer is None else farthest(answer, targets)
-        proof = Proof(words, before, after, exact.file_floor)
-        if answer is None or proof.holds or exact.scores is None:
-            return proof
-        left = relative_difference(scores_of(self.b, self.target), scores_of(self.a, answer[0]))
-        in_scores = Proof(f"{words} (scores)", exact.scores[0], left, exact.scores[1])
-        return in_scores if in_scores.holds else proof
-
-    def holds_elsewhere(self, place: list[FileDifference]) -> bool:
-        """Whether the place alone explains the other examined inputs too."""
-        for other in self.others:
-            answer = self.answer(place, other)
-            if answer is None:
-                return False
-            if not farthest(answer, self.targets(other, other.outputs[1])) <= other.file_floor:
-                return False
-        return True
-
-
 def _definitions(exchange: Exchange) -> list[Cause]:
     """What the files say differently: one place that explains all, or what all places together are."""
     graphs = exchange.graphs
@@ -247,19 +178,53 @@ def _definitions(exchange: Exchange) -> list[Cause]:
     proof = exchange.proof(every)
     kinds = {difference.kind for difference in every}
     if "quantisation" in kinds and kinds <= {"quantisation", "weights"}:
-        return [_quantised(exchange, every, proof)]
+        return [quantised(exchange, every, proof)]
     learned = sum(bool(graphs.a.by_name[pair.a].parameters) for pair in graphs.pairs)
-    rounding = common_rounding(every) if len(every) > 1 else None
-    if kinds == {"weights"} and (rounding is not None or len(every) > _LISTED or 2 < len(every) == learned):
-        return [_other_weights(graphs, every, learned, proof, rounding)]
+    # A table of constants, such as the rotations of positions, is no weight that a type may have rounded.
+    weights = [
+        difference for difference in every if difference.kind == "weights" and not _is_constant(graphs, difference)
+    ]
+    rest = [difference for difference in every if difference not in weights]
+    rounding = common_rounding(weights) if len(weights) > 1 else None
+    many = (not rest and rounding is not None) or len(weights) > _LISTED or 2 < len(weights) == learned
+    if many and not any(difference.kind in _UNPAIRED for difference in rest):
+        together = other_weights(exchange, every, weights, learned, proof, rounding)
+        return [*_listed(graphs, rest, proof), together]
     halved = rounded_weights(exchange.a, exchange.b, exchange.exact, every)
     if halved is not None:
         return [halved]
     if math.isinf(proof.after):
         return [_other_structure(graphs)]
-    causes = [_definition(graphs, difference, proof) for difference in every[:_LISTED]]
-    more = f"; {len(every) - _LISTED} more places differ" if len(every) > _LISTED else ""
-    return [*causes[:-1], replace(causes[-1], words=causes[-1].words + more)]
+    return _listed(graphs, every, proof)
+
+
+def _listed(graphs: Aligned, every: Sequence[FileDifference], proof: Proof) -> list[Cause]:
+    """One cause for each place; for places that repeat from block to block, such as the tables of rotations, one for
+    all."""
+    alike: dict[tuple[str, str], list[FileDifference]] = {}
+    for difference in every:
+        alike.setdefault(_alike(graphs, difference), []).append(difference)
+    causes = []
+    for places in list(alike.values())[:_LISTED]:
+        also = f", and so in {plural(len(places) - 1, 'more place')}" if len(places) > 1 else ""
+        causes.append(_definition(graphs, places[0], proof, also))
+    if len(alike) <= _LISTED:
+        return causes
+    more = sum(len(places) for places in list(alike.values())[_LISTED:])
+    return [*causes[:-1], replace(causes[-1], words=f"{causes[-1].words}; {more} more places differ")]
+
+
+def _alike(graphs: Aligned, difference: FileDifference) -> tuple[str, str]:
+    graph, name = _place_of(graphs, difference)
+    if _is_constant(graphs, difference):
+        return kind_of_layer(label_of(graph, name)), ""
+    if difference.kind == "attribute":
+        return graph.by_name[name].op, difference.words
+    return name, difference.words
+
+
+def _is_constant(graphs: Aligned, difference: FileDifference) -> bool:
+    return difference.a is not None and graphs.a.by_name[difference.a].op == "constant"
 
 
 def _same_operator(graphs: Aligned, one: FileDifference, other: FileDifference) -> bool:
@@ -293,46 +258,11 @@ def _definition(graphs: Aligned, difference: FileDifference, proof: Proof, also:
     graph, name = _place_of(graphs, difference)
     label = label_of(graph, name)
     kind = Kind.WEIGHTS if difference.kind == "weights" else Kind.STRUCTURE
-    return Cause(kind, f"The files differ in {label}: {difference.words}{also}", None, name, label, proof)
-
-
-def _quantised(exchange: Exchange, every: list[FileDifference], proof: Proof) -> Cause:
-    """Quantised against real: which layers cost most, by restoring them one at a time; of many, those that move their
-    own value most."""
-    graphs = exchange.graphs
-    real = exchange.exact.outputs[0]
-    costs: list[tuple[float, str]] = []
-    most_effective = sorted(every, key=lambda difference: -difference.effect)
-    for difference in most_effective[:_RESTORED]:
-        others = [other for other in every if other is not difference]
-        answer = exchange.answer(others, exchange.exact)
-        if answer is not None and difference.a is not None:
-            costs.append((proof.before - relative_difference(answer[0], real), difference.a))
-    costs.sort(key=lambda cost: -cost[0])
-    shown = ", ".join(
-        f"{label_of(graphs.a, name)} {percent(gained / proof.before, 0)}" for gained, name in costs[:_COSTLY]
-    )
-    grids = sum(difference.kind == "quantisation" for difference in every)
-    words = f"One file is quantised: {grids} values lie on grids, and {len(every)} places differ in all"
-    if shown:
-        tried = f" ({_RESTORED} were tried)" if len(every) > _RESTORED else ""
-        words += f"; these cost most, by the share of the difference that restoring one alone removes{tried}: {shown}"
-    first = costs[0][1] if costs else every[0].a
-    assert first is not None
-    return Cause(Kind.QUANTISATION, words, None, first, label_of(graphs.a, first), proof)
-
-
-def _other_weights(
-    graphs: Aligned, every: Sequence[FileDifference], learned: int, proof: Proof, rounding: Rounding | None
-) -> Cause:
-    first = every[0].a
-    assert first is not None
-    label = label_of(graphs.a, first)
-    begins = f"{len(every)} of {learned} layers, from {label} on ({every[0].words})"
-    words = f"The files have other weights in {begins}: another training, or another precision of the file"
-    if rounding is not None:
-        words = f"{rounding.side}'s file keeps weights rounded to {rounding.precision} in {begins}"
-    return Cause(Kind.WEIGHTS, words, None, first, label, proof)
+    in_b = ""
+    if _is_constant(graphs, difference) and difference.b is not None:
+        other = graphs.b.by_name[difference.b]
+        in_b = f", in B {other.source or other.name}"
+    return Cause(kind, f"The files differ in {label}{in_b}: {difference.words}{also}", None, name, label, proof)
 
 
 def _other_structure(

@@ -63,6 +63,21 @@ def manifest_lines(a: Side, b: Side) -> str:
     return first_few([line.words for line in lines], _LISTED, between="; ")
 
 
+def token_words(fed_a: Array, fed_b: Array) -> str:
+    """Where two rows of tokens part, by their numbers."""
+    ours, theirs = fed_a.reshape(-1), fed_b.reshape(-1)
+    shorter = min(len(ours), len(theirs))
+    apart = np.flatnonzero(ours[:shorter] != theirs[:shorter])
+    first = int(apart[0]) if len(apart) else shorter
+    shown = [str(row[first]) if first < len(row) else "none" for row in (ours, theirs)]
+    words = f"A as {len(ours):,} and B as {len(theirs):,}, from token {first + 1} on ({shown[0]} in A, {shown[1]} in B)"
+    more = len(theirs) - len(ours)
+    label, longer, rest = ("B", theirs, ours) if more > 0 else ("A", ours, theirs)
+    if np.array_equal(longer[first + abs(more) :], rest[first:]):
+        return f"{words}; without {abs(more):,} of them {label}'s are the other's"
+    return words
+
+
 def _input_words(fed_a: Array, fed_b: Array) -> str:
     if fed_a.shape != fed_b.shape:
         return f"shapes {fed_a.shape} and {fed_b.shape}"

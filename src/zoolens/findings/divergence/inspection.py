@@ -57,13 +57,16 @@ class SideLayer:
 @dataclass(frozen=True)
 class InspectedLayer:
     """One value of both graphs. `between` is the difference of the sides there, None where only one of them shows it;
-    `floor` is what rounding may do to that."""
+    `floor` is what rounding may do to that. `files` is the difference of what the two files say it is, computed
+    exactly, and `files_floor` what rounding may do to that; None where both have one graph and one input."""
 
     pair: NodePair
     between: Deviation | None
     floor: float
     a: SideLayer | None
     b: SideLayer | None
+    files: Deviation | None = None
+    files_floor: float = 0.0
 
     @property
     def sides(self) -> tuple[SideLayer | None, SideLayer | None]:
@@ -74,6 +77,10 @@ class InspectedLayer:
         return self.between is not None and self.between.verdict(self.floor) == "beyond"
 
     @property
+    def files_beyond(self) -> bool:
+        return self.files is not None and self.files.verdict(self.files_floor) == "beyond"
+
+    @property
     def faulty(self) -> tuple[str, ...]:
         """The sides whose layer does more than round by itself."""
         return tuple(label for label, side in zip("AB", self.sides, strict=True) if side is not None and side.faulty)
@@ -82,7 +89,14 @@ class InspectedLayer:
 def worst_layer(layers: Sequence[InspectedLayer]) -> InspectedLayer:
     """One layer on several inputs: each of its deviations from the input on which it is farthest beyond its floor."""
     farthest = max(layers, key=lambda layer: _floors_beyond(layer.between, layer.floor))
-    return replace(farthest, a=_worst_side(layer.a for layer in layers), b=_worst_side(layer.b for layer in layers))
+    by_files = max(layers, key=lambda layer: _floors_beyond(layer.files, layer.files_floor))
+    return replace(
+        farthest,
+        a=_worst_side(layer.a for layer in layers),
+        b=_worst_side(layer.b for layer in layers),
+        files=by_files.files,
+        files_floor=by_files.files_floor,
+    )
 
 
 def _worst_side(layers: Iterable[SideLayer | None]) -> SideLayer | None:
@@ -256,13 +270,11 @@ def inspect(a: SideView, b: SideView, pairs: Sequence[NodePair], budget: int) ->
     windows, skipped = windows_of(views, pairs, budget)
     kept = [pair for window in windows for pair in window]
     same = same_evaluation(a, b)
-    shown_a = {pair.a for pair in kept if a.shows(pair.a)}
-    shown_b = {pair.b for pair in kept if b.shows(pair.b)}
     if same:
-        ours = theirs = list(_walks(a, shown_a | shown_b, (a.side.output, b.side.output)))
+        ours = theirs = list(_walks(a, {pair.a for pair in kept}, (a.side.output, b.side.output)))
     else:
-        ours = list(_walks(a, shown_a, (a.side.output,)))
-        theirs = list(_walks(b, shown_b, (b.side.output,)))
+        ours = list(_walks(a, {pair.a for pair in kept}, (a.side.output,)))
+        theirs = list(_walks(b, {pair.b for pair in kept}, (b.side.output,)))
     walks = [ours, theirs]
     layers: list[InspectedLayer] = []
     answers: dict[str, Array] = {}
@@ -296,22 +308,20 @@ def _layer(
     same: bool,
 ) -> InspectedLayer:
     """`same`: both sides have one graph and one input, so that one exact value and one floor hold for both."""
-    sides: list[SideLayer | None] = []
-    floors: list[float] = []
-    known: tuple[Array, float] | None = None
-    for place, view in enumerate(views):
-        name = pair.names[place]
-        if not view.shows(name):
-            sides.append(None)
-            continue
-        exact, floor = known if known is not None and same else _exact(walks[place], name)
-        known = exact, floor
-        sides.append(_side_layer(view, name, values[place], exact, floor))
-        floors.append(floor)
-    both = all(side is not None for side in sides)
-    between = deviation_of_finite(values[1][pair.b], values[0][pair.a]) if both else None
-    floor = floor_between(views[0].side, views[1].side, floors)
-    return InspectedLayer(pair, between, floor, sides[0], sides[1])
+    exact_a, floor_a = _exact(walks[0], pair.a)
+    exact_b, floor_b = (exact_a, floor_a) if same else _exact(walks[1], pair.b)
+    side_a = _side_layer(views[0], pair.a, values[0], exact_a, floor_a)
+    side_b = _side_layer(views[1], pair.b, values[1], exact_b, floor_b)
+    between = None
+    if side_a is not None and side_b is not None:
+        between = deviation_of_finite(values[1][pair.b], values[0][pair.a])
+    shown = [side.floor for side in (side_a, side_b) if side is not None]
+    floor = floor_between(views[0].side, views[1].side, shown)
+    if same:
+        return InspectedLayer(pair, between, floor, side_a, side_b)
+    files = deviation_of_finite(exact_b, exact_a)
+    files_floor = floor_between(views[0].side, views[1].side, (floor_a, floor_b))
+    return InspectedLayer(pair, between, floor, side_a, side_b, files, files_floor)
 
 
 def floor_between(a: Side, b: Side, floors: Sequence[float]) -> float:
@@ -345,7 +355,10 @@ def _captured(view: SideView, names: Sequence[str]) -> tuple[dict[str, Array], A
     return view.side.capture(view.feeds, tuple(wanted))
 
 
-def _side_layer(view: SideView, name: str, values: Mapping[str, Array], exact: Array, floor: float) -> SideLayer:
+def _side_layer(view: SideView, name: str, values: Mapping[str, Array], exact: Array, floor: float) -> SideLayer | None:
+    """What a side makes of a layer; None where it does not show it."""
+    if not view.shows(name):
+        return None
     value = values[name]
     local, local_floor = view.local(name, values)
     broken = bool((~np.isfinite(value) & np.isfinite(exact)).any())

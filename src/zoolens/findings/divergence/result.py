@@ -32,10 +32,11 @@ class SideSummary:
 @dataclass(frozen=True)
 class LayerFacts:
     """One layer over all examined inputs: each of its deviations is that of the input on which it is farthest beyond
-    its floor."""
+    its floor. `in_trunk`: all that the network computes passes through it."""
 
     label: str
     layer: InspectedLayer
+    in_trunk: bool = False
 
     def as_row(self) -> dict[str, object]:
         """Returns the layer for a table. What is not known is None: where only one side shows the layer, or where
@@ -52,6 +53,7 @@ class LayerFacts:
             "beyond_rounding": None if judgement in (None, "blind") else judgement == "beyond",
             "a_alone": alone[0],
             "b_alone": alone[1],
+            "files": None if self.layer.files is None else self.layer.files.error,
         }
 
 
