@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.present.results import Result, frame
+from zoolens.base.present.results import frame
 from zoolens.base.present.tables import csv_text
-from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.comparisons.compatibility import Compatibility
 from zoolens.findings.comparisons.contents import changed_notes
-from zoolens.findings.comparisons.panel import Neighbour, nearest_models, reference_run
+from zoolens.findings.comparisons.panel import Neighbour, PanelResult, nearest_models, reference_run
 from zoolens.findings.comparisons.signatures import Signature, signature_of, task_of
 from zoolens.findings.comparisons.text_disagreements import TextDisagreements, contested_texts
 from zoolens.findings.measure.class_order import data_classes
@@ -58,10 +57,9 @@ class Contested:
 
 
 @dataclass(frozen=True, repr=False)
-class Disagreements(Result):
+class Disagreements(PanelResult):
     """The inputs on which a panel of models disagrees."""
 
-    panel: tuple[Neighbour, ...]
     inputs: tuple[Contested, ...]  # the most contested first
     total: int  # inputs on which the panel disagrees, listed or not
     classes: tuple[str, ...] | None
@@ -82,14 +80,6 @@ class Disagreements(Result):
             for one in self.inputs
         ]
         return frame(rows, "Disagreements.frame")
-
-    @property
-    def run(self) -> Run:
-        return self.panel[0].run
-
-    @property
-    def dataset(self) -> str:
-        return self.run.dataset.name
 
     def class_name(self, index: int) -> str:
         if index < 0:
@@ -197,10 +187,7 @@ def as_data(disagreements: Disagreements) -> dict[str, Any]:
         "dataset": disagreements.dataset,
         "n": disagreements.run.inputs,
         "contested": disagreements.total,
-        "panel": [
-            {"model": near.run.ref, "run": near.run.id, "runtime": near.run.stack.runtime, "agreement": near.agreement}
-            for near in disagreements.panel
-        ],
+        "panel": disagreements.panel_data(),
         "inputs": [
             {
                 "index": disputed.index,

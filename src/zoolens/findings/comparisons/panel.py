@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from shlex import quote
+from typing import Any
 
 import numpy as np
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.present.results import Result
 from zoolens.base.store.records import Run, RunKind
 from zoolens.base.store.store import Store
 from zoolens.findings.comparisons.behaviour import agreement_of
@@ -36,6 +38,27 @@ class Neighbour:
     @property
     def name(self) -> str:
         return _model_name(self.run)
+
+
+@dataclass(frozen=True, repr=False)
+class PanelResult(Result):
+    """What was found of a model and its nearest equivalents."""
+
+    panel: tuple[Neighbour, ...]
+
+    @property
+    def run(self) -> Run:
+        return self.panel[0].run
+
+    @property
+    def dataset(self) -> str:
+        return self.run.dataset.name
+
+    def panel_data(self) -> list[dict[str, Any]]:
+        return [
+            {"model": near.run.ref, "run": near.run.id, "runtime": near.run.stack.runtime, "agreement": near.agreement}
+            for near in self.panel
+        ]
 
 
 def reference_run(store: Store, model: str, data: str | None, runtime: str | None) -> Run:

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.present.results import Result, frame
+from zoolens.base.present.results import frame
 from zoolens.base.present.tables import csv_text
-from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store
-from zoolens.findings.comparisons.panel import Neighbour
+from zoolens.findings.comparisons.panel import Neighbour, PanelResult
 from zoolens.findings.comparisons.signatures import Signature, signature_of
 from zoolens.inventory.tasks.language_model import FOLLOWING, answered_positions, position_pairs
 from zoolens.inventory.tasks.scoring.next_tokens import PositionPairs
@@ -61,10 +60,9 @@ class ContestedText:
 
 
 @dataclass(frozen=True, repr=False)
-class TextDisagreements(Result):
+class TextDisagreements(PanelResult):
     """The texts on which a panel of language models agrees least."""
 
-    panel: tuple[Neighbour, ...]
     inputs: tuple[ContestedText, ...]  # those with the least agreement first
     total: int  # texts on which the panel does not agree fully, listed or not
     positions: int  # of all texts
@@ -74,14 +72,6 @@ class TextDisagreements(Result):
     def frame(self) -> Any:
         """Returns a pandas DataFrame with a row for each contested text."""
         return frame([_figures(one) for one in self.inputs], "TextDisagreements.frame")
-
-    @property
-    def run(self) -> Run:
-        return self.panel[0].run
-
-    @property
-    def dataset(self) -> str:
-        return self.run.dataset.name
 
 
 def contested_texts(
@@ -160,10 +150,7 @@ def as_data(found: TextDisagreements) -> dict[str, Any]:
         "contested": found.total,
         "positions": found.positions,
         "differing": found.differing,
-        "panel": [
-            {"model": near.run.ref, "run": near.run.id, "runtime": near.run.stack.runtime, "agreement": near.agreement}
-            for near in found.panel
-        ],
+        "panel": found.panel_data(),
         "inputs": [{**_figures(text), "at": _differing(text.at)} for text in found.inputs],
         "notes": list(found.notes),
     }

@@ -35,9 +35,9 @@ Prompt = str | tuple[int, ...] | Conversation  # a text, or the ids of its token
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """`most`: tokens to write, None for as
-    many as the model's texts may have. `top`: with each token its log-probability and those of so many of the most
-    likely ones; None: without. `deadline`: seconds that the client is willing to wait."""
+    """`most`: tokens to write, None for as many as the model's texts may have. `top`: with each token its
+    log-probability and those of so many of the most likely ones; None: without. `deadline`: seconds that the client is
+    willing to wait."""
 
     model: str
     prompt: Prompt
