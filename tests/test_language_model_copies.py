@@ -124,6 +124,9 @@ def test_the_onnx_folder_is_the_same_network_and_says_how_it_is_fed(source, tmp_
     assert (tokenizer.max_length, tokenizer.padding, tokenizer.vocabulary) == (600, "none", 64)
     assert tokenizer.tensors.names == {"input_ids": "input_ids", "attention_mask": "attention_mask"}
     assert tokenizer.end_ids == (63,)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 131072}))
+    assert draft_manifest(folder / "model.onnx").inputs[0].tokenizer.max_length == 4096
 
 
 def test_what_onnx_cannot_hold_is_refused(tmp_path):

@@ -84,7 +84,7 @@ class _Graph:
         from onnx import numpy_helper
 
         if name not in self._constants:
-            self._constants[name] = numpy_helper.from_array(np.ascontiguousarray(values), name)
+            self._constants[name] = numpy_helper.from_array(np.array(values, order="C"), name)
         return name
 
     def extent(self, name: str, axis: int) -> str:

@@ -42,9 +42,7 @@ class ModelFolder:
     @property
     def head(self) -> str:
         """What the exported class is for, such as ForImageClassification; empty: hidden states."""
-        named = self.config.get("architectures")
-        first = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
-        return next((head for head in _HEADS if first.endswith(head)), "")
+        return next((head for head in _HEADS if _first_class(self.config).endswith(head)), "")
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -65,3 +63,13 @@ def folder_of(path: Path) -> ModelFolder | None:
         if isinstance(found, dict) and isinstance(found.get("model_type"), str):
             return ModelFolder(place, found)
     return None
+
+
+def causal(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json is that of a model of the next token."""
+    return _first_class(config).endswith(CAUSAL)
+
+
+def _first_class(config: Mapping[str, Any]) -> str:
+    named = config.get("architectures")
+    return named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""

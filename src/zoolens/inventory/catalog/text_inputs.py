@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from zoolens.base.safety.untrusted import is_file
 from zoolens.inventory.catalog.drafted import UNCHECKED, DraftedFile
+from zoolens.inventory.catalog.model_folder import causal
 from zoolens.inventory.manifests.digests import digest, size_on_disk
 from zoolens.inventory.manifests.formats import followed, location_of
 from zoolens.inventory.manifests.schema import AssetFile, Input
@@ -73,12 +74,13 @@ def text_input(
 
 def _length(config: Mapping[str, Any], settings: Mapping[str, Any], said: list[str]) -> int:
     """The most tokens of a text: the least of what the network, the tokenizer (some have an endless number there) and
-    sentence-transformers say."""
+    sentence-transformers say. Texts of models of the next token are cut to a length that people give them."""
     positions = _count(config.get("max_position_embeddings"))
     if positions is not None and config.get("model_type") in _AFTER_PADDING:
         positions -= 2
     limits = (positions, _count(settings.get("model_max_length")), _count(settings.get("max_seq_length")))
     known = [count for count in limits if count is not None]
+    known = [min(count, _LONGEST) if causal(config) else count for count in known]
     known = [count for count in known if 0 < count <= _LONGEST]
     if known:
         return min(known)
