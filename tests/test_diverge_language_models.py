@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 from scripts.copy_language_model import copies, transformers_folder
 
+from zoolens.base.errors import ModelError
 from zoolens.base.verdicts import Outcome
 from zoolens.findings.divergence.divergence_causes import Kind
 from zoolens.findings.divergence.divergence_words import lines
 from zoolens.findings.divergence.diverging import diverge
+from zoolens.findings.graph.structures.weighted_graph import raw_graph
 from zoolens.inventory.catalog.language_models import language_model
+from zoolens.inventory.zoos.zoo import Entry, Weights
 from zoolens.testing import language_models
 
 pytest.importorskip("xllamacpp")
@@ -89,6 +92,14 @@ def in_torch(model, tmp_path):
     manifest = folder / "model.yaml"
     manifest.write_text(language_model(folder / "model.safetensors").model_dump_json(exclude_none=True))
     return f"{manifest}@torch"
+
+
+def test_a_network_that_takes_a_mask_too_is_not_traced_without_it(model, tmp_path):
+    folder = transformers_folder(model("honest"), tmp_path / "folder", "float32")
+    manifest = language_model(folder / "model.safetensors")
+    entry = Entry("file", manifest, Weights.PRESENT, folder)
+    with pytest.raises(ModelError, match="takes 2 inputs"):
+        raw_graph(entry, manifest.assets[0], {"input_ids": (1, 4), "attention_mask": (1, 4)})
 
 
 @pytest.mark.slow  # transformers and llama.cpp, several times

@@ -381,9 +381,12 @@ def _worst_layers(examined: Sequence[ExaminedInput], graphs: Aligned, raw: Graph
         for layer in example.inspection.layers:
             by_pair.setdefault(layer.pair, []).append(layer)
     trunk = trunk_of(graphs.a)
-    facts = [
-        LayerFacts(label_of(graphs.a, pair.a), worst_layer(layers), pair.a in trunk) for pair, layers in by_pair.items()
-    ]
+    facts = []
+    for pair, layers in by_pair.items():
+        worst = worst_layer(layers)
+        # Where structures differ, which values stand beside each other is a guess.
+        known = worst if graphs.same_structure else replace(worst, files=None)
+        facts.append(LayerFacts(label_of(graphs.a, pair.a), known, pair.a in trunk))
     if not holes_of(graphs.a) or raw is None:
         return tuple(facts)
     place = {node.name: number for number, node in enumerate(raw.nodes)}  # what goes into a hole stands before it

@@ -39,7 +39,7 @@ def growth_in_files(layers: Sequence[LayerFacts]) -> Iterator[str]:
     if first is None or first.layer.files is None:
         return
     yield (
-        f"The files, computed exactly, first differ at {first.label}: relative difference "
+        f"Computed exactly, without the runtimes, files and inputs first differ at {first.label}: relative difference "
         f"{number(first.layer.files.error)} (floor {number(first.layer.files_floor)})."
     )
     sums = [fact for fact in layers if fact.in_trunk]

@@ -179,6 +179,9 @@ def _input_shape(entry: Entry, extents: Mapping[str, tuple[int, ...]]) -> list[i
     given = entry.manifest.inputs[0]
     spec = TensorSpec(given.name or "", tuple(given.shape), given.dtype)
     known = [extent for extent in with_extents(spec, extents).shape[1:] if extent is not None]
+    if len(known) == len(given.shape) - 1 and None in given.shape[1:] and len(extents) > 1:
+        # Such as tokens beside their mask: a network that is traced without one is another.
+        raise ModelError(f"{entry.ref} takes {len(extents)} inputs, of which a network is not traced here.")
     if len(known) < len(given.shape) - 1:
         raise ZoolensError(f"The manifest of {entry.ref} leaves the input's size open.", hint="Give its extents.")
     return known
