@@ -187,6 +187,7 @@ def test_a_damaged_detector_is_restored(pictures, store, tmp_path, changes, faul
     assert figure.value == 1.0
 
 
+@pytest.mark.slow  # every reading of a detector is tried
 def test_a_detector_that_finds_nothing_proves_nothing(pictures, store, few_axes):
     """Dark pixels everywhere: no box is ever right, whatever the manifest says of boxes."""
     dark = [STRETCHED, {"op": "normalize", "scale": 0.0}]

@@ -43,9 +43,12 @@ def top1(store, run):
         pytest.param(
             "cifar10/samplenet_frozen",
             "tensorflow",
-            marks=pytest.mark.skipif(
-                platform.machine() != "x86_64", reason="TensorFlow pools over NCHW on x86-64 processors only"
-            ),
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif(
+                    platform.machine() != "x86_64", reason="TensorFlow pools over NCHW on x86-64 processors only"
+                ),
+            ],
         ),
         ("cifar10/pretrainedResnet_quant", "litert"),
         pytest.param("cifar10/pretrainedResnet_h5", "tensorflow", marks=pytest.mark.slow),

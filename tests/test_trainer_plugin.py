@@ -93,6 +93,7 @@ def test_a_trainer_that_nobody_knows_is_no_default_and_no_reference():
     assert reference_trainer().name == "torch"
 
 
+@pytest.mark.slow  # two frameworks; test_lockstep compares the same trainer step by step
 def test_diff():
     found = static_diff("torch:mlp", "numpy:mlp", input_shape=(1, 8, 8))
     assert found.networks[1] == "dense layers in numpy"

@@ -112,9 +112,9 @@ def test_what_an_import_may_look_at_has_a_server_of_its_own(library, change, mon
     [
         "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n",
         "import no_such_library_at_all\n",
-        "raise SystemExit(3)\n",
+        pytest.param("raise SystemExit(3)\n", marks=pytest.mark.slow),
         "import os\nos._exit(3)\n",
-        "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
+        pytest.param("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", marks=pytest.mark.slow),
     ],
 )
 def test_what_cannot_be_forked_is_started(library, code):
@@ -198,6 +198,7 @@ def test_servers_and_workers_end_with_us(library, sent):
     assert ended(server)
 
 
+@pytest.mark.slow  # an interpreter with a server
 def test_a_server_that_is_not_needed_ends_with_the_interpreter(library):
     code = f"import sys\nsys.path.insert(0, {str(library.parent)!r})\nfrom {__name__} import called\n"
     code += "answer, process = called('look')\nassert process.forked\nprint(answer['loaded_by'])"

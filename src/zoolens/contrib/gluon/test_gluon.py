@@ -86,12 +86,14 @@ def exported(environment):
     return {done.job.key: done for done in export_many(jobs)}
 
 
+@pytest.mark.slow
 @pytest.mark.network
 def test_all_models_without_unknown_operators(exported):
     assert {name: done.error for name, done in exported.items() if done.error} == {}
     assert [name for name, done in exported.items() if done.graph.unknown] == []
 
 
+@pytest.mark.slow
 @pytest.mark.network
 @pytest.mark.parametrize(
     ("name", "expected"),
@@ -107,6 +109,7 @@ def test_costs_are_the_known_ones(exported, name, expected):
     assert macs(exported[name].graph) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.network
 def test_names_do_not_depend_on_what_was_built_before(environment):
     worker = WorkerProcess(reader("zoolens.contrib.gluon.gluon_library", environment, None))
@@ -121,6 +124,7 @@ def test_names_do_not_depend_on_what_was_built_before(environment):
         worker.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.network
 @pytest.mark.parametrize(("name", "size"), [("resnet18_v2", 64), ("mobilenetv2_0.25", 64), ("squeezenet1.1", 224)])
 def test_the_graph_computes_what_mxnet_does(environment, name, size):

@@ -6,6 +6,7 @@ import itertools
 import json
 import time
 import urllib.request
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from zoolens.base.store.store import open_store
 from zoolens.base.verdicts.verdict import Outcome
 from zoolens.findings.endpoints.verification_words import as_data, limits, sentence
 from zoolens.findings.endpoints.verify_endpoint import verify_endpoint
+from zoolens.inventory.catalog.draft import draft_manifest
+from zoolens.inventory.manifests.files import write_manifest
 from zoolens.testing import language_models
 from zoolens.testing.endpoint_server import Reply, answering
 from zoolens.testing.llama_server import llama_server
@@ -25,20 +28,29 @@ from zoolens.testing.temperature_proxy import cooled
 pytest.importorskip("xllamacpp")
 pytest.importorskip("tokenizers")
 
+SLOW = partial(pytest.param, marks=pytest.mark.slow)  # a second case of one kind: each starts a model and a server
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("endpoints")
 
 
+def described(path):
+    """A manifest of the file beside it: without one, each opening would read the file for a manifest first."""
+    manifest = path.with_suffix(".yaml")
+    write_manifest(draft_manifest(path), manifest)
+    return str(manifest)
+
+
 @pytest.fixture(scope="module")
 def own(folder):
-    return str(language_models.gguf(folder, name="own.gguf").path())
+    return described(language_models.gguf(folder, name="own.gguf").path())
 
 
 @pytest.fixture(scope="module")
 def other(folder):
-    return str(language_models.gguf(folder, name="other.gguf", seed=8).path())
+    return described(language_models.gguf(folder, name="other.gguf", seed=8).path())
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +65,7 @@ def data(folder):
 def served(own):
     from pathlib import Path
 
-    with llama_server(Path(own), n_ctx=600) as address:
+    with llama_server(Path(own).with_suffix(".gguf"), n_ctx=600) as address:
         yield address
 
 
@@ -84,10 +96,11 @@ def test_other_weights_are_not_the_model_and_are_named(served, own, other, data)
     assert found.verdict.outcome.exit_code == 1
 
 
+@pytest.mark.slow  # two models
 def test_two_names_of_one_model_are_not_told_apart(served, own, folder, data):
     twin = folder / "twin.gguf"
     twin.write_bytes((folder / "own.gguf").read_bytes())
-    found = verified(served, own, [str(twin)], data=data)
+    found = verified(served, str(folder / "own.gguf"), [str(twin)], data=data)
     assert found.verdict.outcome is Outcome.NOT_KNOWN
     assert "could be file:own.gguf or file:twin.gguf" in sentence(found)
 
@@ -95,7 +108,7 @@ def test_two_names_of_one_model_are_not_told_apart(served, own, folder, data):
 def test_a_shorter_context_is_found(own, data):
     from pathlib import Path
 
-    with llama_server(Path(own), n_ctx=256) as address:
+    with llama_server(Path(own).with_suffix(".gguf"), n_ctx=256) as address:
         found = verified(address, own, data=data, context=500)
     assert found.verdict.outcome is Outcome.DIFFERENT
     assert "refuses long prompts" in sentence(found)
@@ -105,7 +118,7 @@ CHAT = "{% for m in messages %}<s>{{ m.content | upper }}{% endfor %}</s>"
 SWAPPED = "{% for m in messages %}</s>{{ m.content | upper }}{% endfor %}"
 
 
-@pytest.mark.parametrize(("settings", "outcome"), [({}, "same"), ({"chat_template": SWAPPED}, "different")])
+@pytest.mark.parametrize(("settings", "outcome"), [SLOW({}, "same"), ({"chat_template": SWAPPED}, "different")])
 def test_a_chat_is_rendered_by_the_models_own_template(tmp_path, data, settings, outcome):
     own = language_models.gguf(tmp_path, name="own.gguf", tokenizer__chat_template=CHAT).path()
     with llama_server(own, n_ctx=600, **settings) as address:
@@ -114,7 +127,7 @@ def test_a_chat_is_rendered_by_the_models_own_template(tmp_path, data, settings,
     assert found.by.value == "logprobs"
 
 
-@pytest.mark.parametrize(("temperature", "outcome"), [(1.0, "not known"), (0.3, "different")])
+@pytest.mark.parametrize(("temperature", "outcome"), [SLOW(1.0, "not known"), (0.3, "different")])
 def test_tokens_of_a_real_server_are_drawn_at_the_temperature_that_is_asked_for(
     served, own, data, temperature, outcome
 ):
@@ -171,7 +184,7 @@ def unchanged(number, told):
 
 @pytest.mark.parametrize(
     "refuses",
-    [lambda number, prompt: len(prompt) > 50 and number > 8, lambda number, prompt: number > 6],
+    [SLOW(lambda number, prompt: len(prompt) > 50 and number > 8), lambda number, prompt: number > 6],
 )
 def test_refusals_that_are_not_for_length_reject_nobody(served, own, data, refuses):
     """A long prompt was taken before, or the same prompt is refused also where it is cut short."""
@@ -181,6 +194,7 @@ def test_refusals_that_are_not_for_length_reject_nobody(served, own, data, refus
     assert "not this one" in sentence(found)
 
 
+@pytest.mark.slow
 def test_texts_that_are_too_short_for_long_prompts_leave_it_open(served, own, tmp_path):
     (tmp_path / "short.txt").write_text("AB CD EF GH IJ " * 30)
     found = verified(served, own, data=f"passages:{tmp_path / 'short.txt'}", context=600)
@@ -233,7 +247,7 @@ def test_tokens_alone_tell_two_models_apart(own, other, data):
     with simulated() as address:
         found = verified(address, own, [other], data=data)
     assert found.verdict.outcome is Outcome.NOT_KNOWN
-    assert "of these models only file:own.gguf is left" in sentence(found)
+    assert "of these models only file:own is left" in sentence(found)
 
 
 def test_tokens_alone_never_say_that_it_is_the_only_model_there_is(own, data):
@@ -255,8 +269,8 @@ def test_a_lower_temperature_is_found(own, data):
     ("settings", "said"),
     [
         ({"stall_after": 4}, "did not answer within 0.5 s"),
-        ({"lie": {"choices": [{"text": 5}]}}, "no text of one token"),
-        ({"lie": {}}, "gives 0 answers"),
+        SLOW({"lie": {"choices": [{"text": 5}]}}, "no text of one token"),
+        SLOW({"lie": {}}, "gives 0 answers"),
     ],
 )
 def test_what_was_asked_before_a_server_failed_is_kept(own, data, settings, said, tmp_path):
@@ -305,6 +319,7 @@ def test_a_model_is_named_once_and_is_a_language_model(served, own, data):
         verified(served, "demo:lenet-wide", data=data)
 
 
+@pytest.mark.slow  # two models
 def test_models_with_other_tokenizers_are_asked_about_apart(served, own, folder, data):
     first, second, *rest = language_models.tokens()
     swapped = {"tokenizer.ggml.tokens": [second, first, *rest]}

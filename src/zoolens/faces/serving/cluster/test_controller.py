@@ -66,6 +66,7 @@ def test_replicas_share_the_ladder_and_what_happens_is_in_the_store(store_path):
     assert sum(answered.requests for answered in session.answers) == 2
 
 
+@pytest.mark.slow  # the test above starts the same replicas, and waits for their answers
 def test_what_was_answered_is_told_before_the_controller_ends(store_path):
     """A cluster ends both at once, and counts are written every few seconds only."""
     service = Service(reference="demo:lenet-wide", within=0.5, runtime="onnxruntime", batch={"size": 2})

@@ -1,6 +1,7 @@
 """Texts of a data plane: what happens to one whose model is replaced or closed while it is written."""
 
 import asyncio
+import shutil
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -26,15 +27,29 @@ pytest.importorskip("tokenizers")
 REQUEST = GenerationRequest("tiny", "AB 12", most=6, sampling=Sampling(temperature=0))
 
 
-def written(folder, *, seed):
-    """The manifest of a model with these weights, without the digest of its file."""
-    path = language_models.gguf(folder, seed=seed).path()
+@pytest.fixture(scope="module")
+def drafted(tmp_path_factory):
+    """The manifest of a tiny model without digests, so that it describes those of other weights, too."""
+    path = language_models.gguf(tmp_path_factory.mktemp("drafted")).path()
     manifest = draft_manifest(path)
     (asset,) = manifest.assets
     files = tuple(file.model_copy(update={"sha256": None, "bytes": None}) for file in asset.files)
-    manifest = manifest.model_copy(update={"assets": (asset.model_copy(update={"files": files}),)})
-    write_manifest(manifest, folder / "tiny.yaml")
-    return str(folder / "tiny.yaml")
+    write_manifest(
+        manifest.model_copy(update={"assets": (asset.model_copy(update={"files": files}),)}), path.parent / "tiny.yaml"
+    )
+    return path.parent
+
+
+@pytest.fixture
+def written(drafted, tmp_path):
+    """Writes a model with weights of this seed, and returns its manifest."""
+    shutil.copytree(drafted, tmp_path, dirs_exist_ok=True)
+
+    def write(seed):
+        language_models.gguf(tmp_path, seed=seed)
+        return str(tmp_path / "tiny.yaml")
+
+    return write
 
 
 async def text(languages, request=REQUEST):
@@ -42,14 +57,14 @@ async def text(languages, request=REQUEST):
         return "".join([part.text async for part in parts])
 
 
-def test_a_model_that_is_replaced_does_not_go_on_with_the_tokens_of_another(tmp_path):
+def test_a_model_that_is_replaced_does_not_go_on_with_the_tokens_of_another(written):
     async def serve():
-        async with open_plane([written(tmp_path, seed=7)]) as plane:
+        async with open_plane([written(seed=7)]) as plane:
             languages = Languages(plane)
             before = await text(languages)
             async with aclosing(languages.generate(REQUEST)) as parts:
                 assert (await anext(parts)).text
-                written(tmp_path, seed=8)
+                written(seed=8)
                 await plane.load("tiny", {})
                 with pytest.raises(ServingError, match="was replaced while it wrote this text") as refused:
                     await anext(parts)
@@ -60,9 +75,9 @@ def test_a_model_that_is_replaced_does_not_go_on_with_the_tokens_of_another(tmp_
     asyncio.run(serve())
 
 
-def test_a_model_that_is_opened_again_from_the_same_file_goes_on(tmp_path):
+def test_a_model_that_is_opened_again_from_the_same_file_goes_on(written):
     async def serve():
-        async with open_plane([written(tmp_path, seed=7)]) as plane:
+        async with open_plane([written(seed=7)]) as plane:
             languages = Languages(plane)
             whole = await text(languages)
             async with aclosing(languages.generate(REQUEST)) as parts:
@@ -95,11 +110,11 @@ def handed(monkeypatch):
     return counts
 
 
-def test_no_call_computes_more_than_a_piece_whatever_was_before(tmp_path, handed):
+def test_no_call_computes_more_than_a_piece_whatever_was_before(written, handed):
     long = replace(REQUEST, prompt="12345" * 20, most=2)
 
     async def serve():
-        async with open_plane([written(tmp_path, seed=7)]) as plane:
+        async with open_plane([written(seed=7)]) as plane:
             languages = Languages(plane)
             leaving = asyncio.create_task(text(languages, long))
             while len(handed) < 3:
@@ -125,12 +140,12 @@ def test_no_call_computes_more_than_a_piece_whatever_was_before(tmp_path, handed
     asyncio.run(serve())
 
 
-def test_a_prompt_is_told_in_a_turn_of_its_own(tmp_path, handed):
+def test_a_prompt_is_told_in_a_turn_of_its_own(written, handed):
     """It is no inference between the tokens of another text, whose keys and values it would cost."""
     other = replace(REQUEST, prompt="AB", echo=True, top=1, most=0)
 
     async def serve():
-        async with open_plane([written(tmp_path, seed=7)]) as plane:
+        async with open_plane([written(seed=7)]) as plane:
             languages = Languages(plane)
             async with aclosing(languages.generate(REQUEST)) as parts:
                 await anext(parts)

@@ -109,6 +109,7 @@ def test_a_killed_server_leaves_its_job_to_the_next_one(settings):
         assert (job.state, later.state) == (JobState.CANCELLED, JobState.DONE)
 
 
+@pytest.mark.slow  # two whole explorers; the test below has a killed one
 def test_two_servers_leave_each_other_s_jobs_alone(settings):
     with JobBoard(settings) as first:
         running, waiting = first.start(ENDLESS), first.start(VERSION)  # which is a second server, in a process

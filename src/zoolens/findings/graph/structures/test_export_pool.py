@@ -112,6 +112,7 @@ def test_a_worker_that_others_have_worn_out_is_not_the_fault_of_the_model():
     assert [done.error for done in export_many(jobs, workers=1)] == [None, None]
 
 
+@pytest.mark.slow  # it waits
 def test_a_model_that_takes_too_long_is_stopped(tmp_path):
     note = tmp_path / "note"
     slow, quick = job("sleeps", arguments={"note": str(note)}, weight=2), job("fine")

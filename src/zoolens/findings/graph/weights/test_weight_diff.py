@@ -22,6 +22,8 @@ from zoolens.inventory.runtimes.llamacpp.llama_tensors import KNOWN, in_halves, 
 from zoolens.testing import language_models
 
 pytest.importorskip("gguf")
+# faces/cli/test_diff.py compares in the sandbox.
+pytestmark = pytest.mark.usefixtures("trusted_models")
 LEGACY = ("Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0")
 QUERY = "model.layers.0.self_attn.q_proj.weight"
 

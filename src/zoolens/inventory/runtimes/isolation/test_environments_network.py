@@ -1,4 +1,5 @@
-"""Real frameworks in real environments (test_gluon.py uses that of MXNet, too)."""
+"""Real frameworks in real environments (test_gluon.py uses that of MXNet, too). They are made by pip, which takes as
+long as all these tests; test_isolated.py has two versions of a small library side by side."""
 
 import ctypes
 import gzip
@@ -22,6 +23,7 @@ from zoolens.testing.runtime_contract import RuntimeContract
 NETS = ASSETS / "cifar10" / "samplenet"
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.network,
     pytest.mark.assets,
     pytest.mark.skipif(not NETS.is_dir(), reason="the reference models are not here; set ZOOLENS_ASSETS"),
@@ -129,7 +131,6 @@ def test_mxnet_explains_wrong_files(mxnet_environment, files, inputs, message):
         open_isolated("mxnet", ModelFiles("mxnet", paths, inputs=inputs), environment=mxnet_environment)
 
 
-@pytest.mark.slow  # 20 s of pip; test_isolated.py has two versions of a small library side by side
 def test_one_model_in_two_versions_of_one_runtime_side_by_side(home, images):
     runtime, model = OnnxRuntime(), ModelFiles("onnx", {"model": NETS / "samplenet.onnx"})
     old_environment = ensure_environment(parse_env("onnxruntime==1.20.1"), runtime.requirements)

@@ -133,6 +133,7 @@ def test_other_networks_are_refused_in_a_worker_too(tmp_path):
         session.extend(ids(4))
 
 
+@pytest.mark.slow  # torch and transformers in another process; llama.cpp is continued in one, too
 def test_a_sequence_is_continued_in_a_worker(tmp_path):
     text = ids(9)
     with open_isolated("torch", files(tmp_path), Options(threads=1)) as session:
