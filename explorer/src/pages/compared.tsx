@@ -79,7 +79,7 @@ function Measured({ answer }: { answer: Comparison }) {
       {difference ? (
         <Difference difference={difference} />
       ) : (
-        <p class="dim">Nothing judges both runs on the same inputs: whether one is better is not known.</p>
+        <p class="dim">No difference was tested (both runs must be judged on the same inputs, for some figures on 30 or more): whether one is better is not known.</p>
       )}
       {answer.key_figures.length > 0 && (
         <>

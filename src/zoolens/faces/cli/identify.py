@@ -54,6 +54,7 @@ def command(ctx: click.Context, /, model: str, store: str | None, as_json: bool,
         echo_json(result.as_data())
     else:
         _print(result)
+        _print_own_words(result, model)
     _refuse(result)
 
 
@@ -107,6 +108,19 @@ def _print(result: Identification) -> None:
     console.print(f"[bold]{plain(result.sentence)}[/]\n", soft_wrap=True)
     table = matches_table(result)
     print_table(table.columns, table.rows)
+
+
+def _print_own_words(result: Identification, model: str) -> None:
+    """Where to read on about a file of a language model that is like nothing known: vision models are what zoos list,
+    and a likeness of 17 % to one of them says nothing."""
+    from zoolens.findings.graph.signatures.nearest_networks import NEAR
+
+    near = bool(result.matches) and result.matches[0].similarity >= NEAR
+    if not near and Path(model).suffix.lower() == ".gguf":
+        click.echo(
+            "Likeness this low says nothing of a language model. `zoolens show` says what the file states of itself, "
+            "and `zoolens diff --weights` whether another file has the same weights."
+        )
 
 
 # --- a folder

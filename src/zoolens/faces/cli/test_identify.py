@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from zoolens.base.verdicts import NotKnown
 from zoolens.conftest import ASSETS
 from zoolens.faces.cli.identify import NameContradicted, command
+from zoolens.testing import language_models
 
 pytestmark = pytest.mark.usefixtures("trusted_models")
 
@@ -97,6 +98,13 @@ def test_a_network_of_its_own_is_near_nothing(identify):
     result = identify(asset("cifar10/samplenet/samplenet.onnx"))
     assert result.exit_code == 0
     assert "nothing near; the nearest is" in result.output
+
+
+def test_of_a_language_model_like_nothing_known_is_said_where_to_read_on(identify, tmp_path):
+    (model,) = language_models.gguf(tmp_path).files.values()
+    result = identify(model)
+    assert "Likeness this low says nothing of a language model." in result.output
+    assert "`zoolens diff --weights`" in result.output
 
 
 # --- folders

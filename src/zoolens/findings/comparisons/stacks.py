@@ -69,8 +69,9 @@ def _other_precision(a: Run, b: Run) -> str | None:
     kernels = [run.resolved.get("details", {}).get("kernels", "") for run in (a, b)]
     named = "".join(f" ({side} ran {names})" for side, names in zip("AB", kernels, strict=True) if names)
     check = " Evaluate with --precision float32 to see whether the difference goes away."
-    # Also bfloat16: the runtime's choice, not the file's.
-    lowered = "float16" in a.precision + b.precision
+    # Also bfloat16: the runtime's choice, not the file's. Of quantised files int8 is the only arithmetic there is.
+    both = a.precision + b.precision
+    lowered = "float16" in both and "int8" not in both
     return f"A computed in {a.precision}, B in {b.precision}{named}.{check if lowered else ''}"
 
 

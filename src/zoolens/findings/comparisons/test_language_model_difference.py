@@ -53,6 +53,8 @@ def test_quantisation_is_named_as_the_cause(runs, tmp_path):
         assert "Nothing but quantisation lies between the weights of A and B: 13 of 20 tensors" in told
         report = compare(a.id, b.id, store=store)
     assert "Nothing but quantisation" in report.cause
+    assert "A computed in int8+float32+float16, B in float32+float16." in report.cause
+    assert "--precision float32" not in report.cause  # llama.cpp refuses it for quantised files
 
 
 @pytest.mark.slow  # minutes of timing at two context lengths

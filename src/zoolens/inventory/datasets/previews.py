@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from zoolens.inventory.datasets.text_dataset import TextPair, Words
 
 SIDE: Final = 196  # of a picture, in pixels
 LARGE_SIDE: Final = 320  # of a picture on which boxes and their names are to be read
+_BREAKS: Final = re.compile(r"\s*[\r\n]\s*")
 LETTERS: Final = 600  # of a text
 LETTERS_OF_PAIR: Final = 4_000  # of each text of a pair, with single spaces: an answer may lie anywhere in it
 LETTERS_OF_WHOLE: Final = 16_000
@@ -87,8 +89,9 @@ def _sound(waveform: Waveform) -> Picture:
 
 
 def excerpt(text: str) -> str:
-    """The start of a text that may be as long as it likes."""
-    return text if len(text) <= LETTERS else f"{text[:LETTERS]}…"
+    """The start of a text that may be as long as it likes, in one line."""
+    start = _BREAKS.sub(" ", text[:LETTERS])
+    return start if len(text) <= LETTERS else f"{start}…"
 
 
 def is_image(value: NDArray[Any]) -> bool:

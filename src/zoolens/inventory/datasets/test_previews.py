@@ -80,6 +80,8 @@ def test_a_text_is_shown_as_it_is_and_a_long_one_in_part():
     long = picture_of(np.array("x" * 5000, object))
     assert (long.words, len(long.whole)) == ("x" * 600 + "…", 5000)
     assert picture_of(np.array("x" * 16_001, object)).whole == ""
+    lines = picture_of(np.array("one\r\ntwo \n\n three", object))
+    assert (lines.words, lines.whole) == ("one two three", "one\r\ntwo \n\n three")
 
 
 def test_words_pairs_and_sounds_are_shown_as_what_they_are():

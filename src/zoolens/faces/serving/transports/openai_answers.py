@@ -104,10 +104,13 @@ class Answer:
         }
 
     def _likely(self, token: WrittenToken) -> Document | None:
-        """The likeliest tokens by their names; of two with one name, such as halves of characters, the likelier one."""
+        """The tokens by their names, the likeliest first; of two with one name (half characters), the likelier."""
         if token.chosen.logarithm is None:
             return None
-        return {self._name(likely): _logarithm(likely) for likely in reversed(token.likely)}
+        likeliest: Document = {}
+        for likely in token.likely:
+            likeliest.setdefault(self._name(likely), _logarithm(likely))
+        return likeliest
 
     def _name(self, token: LikelyToken) -> str:
         return f"token_id:{token.number}" if self._request.numbered else _text(token)

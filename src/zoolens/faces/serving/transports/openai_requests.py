@@ -16,6 +16,7 @@ _NUMBERED: Final = "return_tokens_as_token_ids"  # as vLLM calls it
 _MOST_STOPS: Final = 16
 _LONGEST_STOP: Final = 1000  # characters
 _MOST_MESSAGES: Final = 10_000
+_LARGEST: Final = 1 << 31
 _MOST_LIKELY: Final = 20
 _COMPLETION_TOKENS: Final = 16  # OpenAI's own default
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool")
@@ -184,10 +185,9 @@ def _flag(data: Mapping[str, Any], name: str) -> bool:
     return bool(value)
 
 
-def _whole(data: Mapping[str, Any], name: str, least: int, most: int = 1 << 31) -> int | None:
-    found = _read(
-        data, name, lambda value: type(value) is int and least <= value <= most, f"a whole number from {least}"
-    )
+def _whole(data: Mapping[str, Any], name: str, least: int, most: int = _LARGEST) -> int | None:
+    wanted = f"a whole number from {least}" + (f" to {most}" if most < _LARGEST else "")
+    found = _read(data, name, lambda value: type(value) is int and least <= value <= most, wanted)
     return None if found is None else int(found)
 
 

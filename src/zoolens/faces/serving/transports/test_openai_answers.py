@@ -15,7 +15,7 @@ def test_tokens_that_are_impossible_have_a_logarithm_that_json_can_express():
     parts = [TextPart("a", (WrittenToken(chosen, 0, (chosen, impossible)),), "length", 1, 1)]
     asked = read_completion({"model": "m", "prompt": "x", "logprobs": 2})
     (choice,) = json.loads(json_text.dump(Answer(asked).whole([parts])))["choices"]
-    assert choice["logprobs"]["top_logprobs"] == [{"a": -0.5, "b": -9999.0}]
+    assert [list(each.items()) for each in choice["logprobs"]["top_logprobs"]] == [[("a", -0.5), ("b", -9999.0)]]
     asked = read_chat({"model": "m", "messages": [{"role": "user", "content": "x"}], "logprobs": True})
     (choice,) = json.loads(json_text.dump(Answer(asked).whole([parts])))["choices"]
     assert [one["logprob"] for one in choice["logprobs"]["content"][0]["top_logprobs"]] == [-0.5, -9999.0]

@@ -69,7 +69,7 @@ def test_what_is_said():
         ({"seed": -1}, "seed", "a whole number from 0"),
         ({"max_tokens": 1.5}, "max_tokens", "a whole number from 0"),
         ({"logprobs": True}, "logprobs", "a whole number from 0"),
-        ({"logprobs": 21}, "logprobs", "a whole number from 0"),
+        ({"logprobs": 21}, "logprobs", "a whole number from 0 to 20; got 21"),
         ({"stop": [""]}, "stop", "a text of 1 to"),
         ({"stop": ["a"] * 17}, "stop", "at most 16"),
         ({"stream": 1}, "stream", "true or false"),

@@ -62,8 +62,12 @@ def _gaps(plan: Plan, rows: Mask) -> Iterator[Gap]:
     ]
     if plan.reference is not None:
         compared = ~np.isnan(view.agreement(plan.reference.row))
+        # The name of a dataset in the store is not where it lies.
+        evaluate = (
+            f"Evaluate it on {data}: `zoolens runs show` of a run there names the data for `zoolens eval --data`."
+        )
         reasons += [
-            (~view.answered, f"without answers on {data}", f"Evaluate it: `zoolens eval MODEL --data {data}`."),
+            (~view.answered, f"without answers on {data}", evaluate),
             (
                 ~compared,
                 "whose classes do not match the reference's",
