@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base.errors import ModelError
-from zoolens.inventory.catalog.drafted import DraftedFile
+from zoolens.base.safety.untrusted import parse_json, read_text
+from zoolens.inventory.catalog.drafted import UNCHECKED, DraftedFile
 from zoolens.inventory.catalog.model_folder import CAUSAL, ModelFolder, folder_of
 from zoolens.inventory.catalog.text_inputs import find_tokenizer, text_input
 from zoolens.inventory.catalog.written_texts import writing_tokenizer
@@ -22,6 +23,7 @@ _NO_PART: Final = frozenset(
     {"architectures", "auto_map", "_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache"}
 )
 _QUANTISED: Final = "quantization_config"
+_MOST_BYTES: Final = 1 << 26  # of a tokenizer.json; Gemma 3 has one of 33 MB
 
 
 def language_model(path: Path) -> Manifest | None:
@@ -48,6 +50,7 @@ def language_model(path: Path) -> Manifest | None:
     if isinstance(given, str):
         raise ModelError(f"{path.name}: {given}.")
     assert given.tokenizer is not None  # it is text
+    said += _tokens_beyond(folder.place / "tokenizer.json", given.tokenizer.vocabulary)
     given = given.model_copy(update={"tokenizer": writing_tokenizer(given.tokenizer, folder, settings)})
     weights = AssetFile(location=location_of(path, path.parent), sha256=digest(path), bytes=size_on_disk(path))
     name = str(config["architectures"][0])
@@ -66,6 +69,21 @@ def language_model(path: Path) -> Manifest | None:
             ),
         ),
     )
+
+
+def _tokens_beyond(path: Path, vocabulary: int) -> list[str]:
+    """What is to be said of a tokenizer with ids that the model does not have; it may be the one of another model."""
+    try:
+        content = parse_json(read_text(path, _MOST_BYTES))
+        model, added = content["model"]["vocab"], content.get("added_tokens") or []
+        ids = model.values() if isinstance(model, dict) else range(len(model))
+        highest = max((*ids, *(token["id"] for token in added)), default=0)
+        beyond = highest >= vocabulary
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        # Whoever splits texts says what is wrong with it.
+        return []
+    known = f"{path.name} has ids up to {highest:,}, and the model knows 0 to {vocabulary - 1:,}"
+    return [f"{known}: it may be the tokenizer of another model ({UNCHECKED})"] if beyond else []
 
 
 def _model_name(place: Path) -> str:

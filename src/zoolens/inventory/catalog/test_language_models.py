@@ -99,6 +99,14 @@ def test_a_folder_without_a_tokenizer_is_refused(folder):
         drafted(folder)
 
 
+def test_a_tokenizer_with_more_ids_than_the_model_is_doubted(folder):
+    highest = max(json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"].values())
+    doubt = "it may be the tokenizer of another model"
+    assert doubt not in drafted(folder, vocab_size=highest + 1).description
+    said = drafted(folder, vocab_size=highest).description
+    assert f"has ids up to {highest}, and the model knows 0 to {highest - 1}: {doubt}" in said
+
+
 def test_files_in_the_cache_of_the_hub_are_links_to_files_called_by_digests(folder, tmp_path):
     (folder / "config.json").write_text(json.dumps(CONFIG))
     cache = tmp_path / "models--some--small-1B"
