@@ -102,7 +102,7 @@ def rows(folder):
     return found
 
 
-@pytest.mark.parametrize("padding", ["longest", "max_length", "none"])
+@pytest.mark.parametrize("padding", ["longest", pytest.param("max_length", marks=pytest.mark.slow), "none"])
 def test_a_text_an_image_and_a_number(home, tmp_path, padding):
     table = rows(tmp_path)
     (tmp_path / "table.jsonl").write_text("\n".join(map(json.dumps, table)))

@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+from functools import partial
 
 import onnx
 import pytest
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper
 from zoolens.base.present.streams import HarmlessStream, harmless, open_console
 
 STEERING = "\x1b]0;PWNED\x07\x1b[2J\x9b31m"
+SLOW = partial(pytest.param, marks=pytest.mark.slow)  # a whole process each, with the same stream
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def model(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("command", [["cost"], ["show"], ["manifest", "init"], ["diff", "demo:mlp-small"]])
+@pytest.mark.parametrize("command", [["cost"], SLOW(["show"]), SLOW(["manifest", "init"]), ["diff", "demo:mlp-small"]])
 def test_nothing_of_a_model_steers_a_terminal(model, command):
     words = [sys.executable, "-m", "zoolens", *command, str(model)]
     done = subprocess.run(words, capture_output=True, check=False, timeout=120)

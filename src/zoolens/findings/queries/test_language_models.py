@@ -40,8 +40,8 @@ def agreements(store, reference):
     }
 
 
-@pytest.mark.parametrize("within", [0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
-@pytest.mark.parametrize("most", [80e6, 100e6, 150e6, 600e6])
+@pytest.mark.parametrize("within", [0.3, 0.6, 0.8, 0.97])
+@pytest.mark.parametrize("most", [80e6, 150e6, 600e6])
 @pytest.mark.parametrize("reference", ["full", "q5"])
 def test_the_smallest_copy_within_a_bound_is_found(store, reference, within, most):
     asked = f"TASK language-model CORR {reference} WITHIN {100 * within:g}% ON size <= {most:.0f} B ORDER BY size"

@@ -39,7 +39,7 @@ def one_round_after_another(plan, best):
 
 
 @pytest.mark.parametrize("whose", ["CORR big", "TASK image-classification"])
-@pytest.mark.parametrize("limit", [1, 3, 200])
+@pytest.mark.parametrize("limit", [1, pytest.param(3, marks=pytest.mark.slow), 200])
 @pytest.mark.parametrize(
     "gone",
     [

@@ -307,7 +307,7 @@ def test_names_that_are_not_listed_are_refused(change, words):
         check_configuration("m.keras", config)
 
 
-@pytest.mark.parametrize("library", [keras, tf_keras], ids=["keras", "tf_keras"])
+@pytest.mark.parametrize("library", [keras, pytest.param(tf_keras, marks=pytest.mark.slow)], ids=["keras", "tf_keras"])
 def test_real_networks_pass(library):
     """Layers, nested models, operators written as arithmetic, activations as functions."""
     layers = library.layers

@@ -53,8 +53,9 @@ def main(checks):
     print(json.dumps(raised))
 
 
-# On JAX the quick suite trains in test_keras.py and test_contract.py: here it compiles a program for every operation.
-JAX = pytest.param("jax", marks=pytest.mark.slow)
+# The quick suite trains with both in test_keras_trainer.py and test_contract.py. Here all checks of a backend take half a
+# minute: JAX compiles a program for every operation.
+TENSORFLOW, JAX = (pytest.param(name, marks=pytest.mark.slow) for name in ("tensorflow", "jax"))
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def torch_answers(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module", params=("tensorflow", JAX))
+@pytest.fixture(scope="module", params=(TENSORFLOW, JAX))
 def raised(request, torch_answers):
     """By check: what it raised."""
     code = (
@@ -270,7 +271,7 @@ def check_no_room(backend):
     assert train(8).status == "finished"
 
 
-@pytest.mark.parametrize("raised", ["tensorflow", pytest.param("jax alone", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.parametrize("raised", [TENSORFLOW, pytest.param("jax alone", marks=pytest.mark.slow)], indirect=True)
 def test_a_live_model_answers_as_torch_does_with_the_same_weights(raised):
     assert raised["check_live_model"] is None, raised["check_live_model"]
 
@@ -287,12 +288,12 @@ def test_steps_of_every_optimizer_and_losses_are_what_arithmetic_says(raised):
     assert raised["check_update_rules"] is None, raised["check_update_rules"]
 
 
-@pytest.mark.parametrize("raised", ["tensorflow"], indirect=True)
+@pytest.mark.parametrize("raised", [TENSORFLOW], indirect=True)
 def test_windows_pad_as_told(raised):
     assert raised["check_windows"] is None, raised["check_windows"]
 
 
-@pytest.mark.parametrize("raised", ["tensorflow"], indirect=True)
+@pytest.mark.parametrize("raised", [TENSORFLOW], indirect=True)
 def test_a_shipped_network_tells_its_semantics(raised):
     assert raised["check_shipped"] is None, raised["check_shipped"]
 
