@@ -53,8 +53,8 @@ def main(checks):
     print(json.dumps(raised))
 
 
-# The quick suite trains with both in test_keras_trainer.py and test_contract.py. Here all checks of a backend take half a
-# minute: JAX compiles a program for every operation.
+# The quick suite trains with both in test_keras_trainer.py and test_contract.py. Here all checks of a backend take half
+# a minute: JAX compiles a program for every operation.
 TENSORFLOW, JAX = (pytest.param(name, marks=pytest.mark.slow) for name in ("tensorflow", "jax"))
 
 
