@@ -101,7 +101,7 @@ def ensure_text_timings(
         return found
     contexts = ",".join(map(str, _contexts(texts)))
     raise ZoolensError(
-        f"how fast it writes texts was not measured on this machine: zoolens eval {job.entry.ref} --runtime "
+        f"how fast it writes texts of this length is not known on this machine: zoolens eval {job.entry.ref} --runtime "
         f"{job.runtime.name} --context {contexts}."
     )
 
