@@ -41,11 +41,14 @@ _PINNED: Final = re.compile(r"([a-z0-9-]+)(?:\[[^\]]*\])?==([^,]+)")
 _PARAMETERS_TWICE_THE_WORK: Final = 100e6  # very roughly: large networks are deep ones
 _MAKING: Final = (  # what decides a graph and the figures kept beside it, as patterns below zoolens/
     "findings/graph/importers/**/*.py", "findings/graph/passes/*.py", "findings/graph/reference/*.py",
-    "findings/graph/ir/*.py", "findings/graph/cost/cost.py",
-    *(f"inventory/runtimes/model_files/{name}.py" for name in ("constructor_arguments", "protobuf_wire")),
+    "findings/graph/ir/*.py", "findings/graph/cost/cost.py", "findings/graph/cost/generation.py",
+    *(
+        f"inventory/runtimes/model_files/{name}.py"
+        for name in ("constructor_arguments", "protobuf_wire", "stored_rows")
+    ),
     *(
         f"inventory/runtimes/onnx/{name}.py"
-        for name in ("onnx_file", "onnx_reference", "onnx_value_types", "onnx_values")
+        for name in ("decoder_form", "onnx_file", "onnx_reference", "onnx_value_types", "onnx_values")
     ),
     "inventory/runtimes/litert/tflite_file.py",
     *(f"inventory/runtimes/llamacpp/{name}.py" for name in ("gguf_file", "gguf_values", "llama_tensors")),

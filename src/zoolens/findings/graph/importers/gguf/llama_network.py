@@ -51,7 +51,6 @@ class LlamaNetwork:
 
     def build(self, length: int) -> str:
         """Adds all nodes for a text of so many tokens; the name of the logits."""
-        self._check_layers()
         self._length = length
         width = self._settings.width
         vocabulary = self._known("token_embd.weight").shape[0]
@@ -210,13 +209,6 @@ class LlamaNetwork:
                 f"The tensor {name[:80]!r} of {self._path.name} is {found}; its settings make it {wanted}."
             )
         return tensor
-
-    def _check_layers(self) -> None:
-        """A count of layers is believed only where there are tensors for so many."""
-        if self._settings.layers > len(self._tensors):
-            raise ModelError(
-                f"{self._path.name} says it has {self._settings.layers:,} layers, with {len(self._tensors):,} tensors."
-            )
 
     def _check_all_used(self) -> None:
         if self._unused:
