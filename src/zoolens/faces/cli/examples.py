@@ -33,6 +33,10 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
         "zoolens trace chain trunk.onnx head.onnx",
         "zoolens trace chain trunk.onnx head.onnx --runtime onnxruntime,openvino",
     ),
+    "trace write": (
+        "zoolens trace write model.gguf",
+        "zoolens trace write model.yaml --runtime torch --prompt 512 --tokens 32 --html trace.html",
+    ),
     "trace show": ("zoolens trace show last", "zoolens trace show last --html trace.html"),
     "trace compare": (
         "zoolens trace compare last~1 last",

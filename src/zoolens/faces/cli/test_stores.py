@@ -46,6 +46,7 @@ MAKE = {
     "verify-endpoint",
     "trace run",
     "trace chain",
+    "trace write",
     "machine peaks",
 }
 

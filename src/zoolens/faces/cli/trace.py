@@ -20,7 +20,13 @@ from zoolens.faces.cli.options import (
     wide_option,
 )
 from zoolens.faces.cli.stores import store_option
-from zoolens.faces.cli.trace_output import print_comparison, rooflines, show_recording, show_traces, write_traces
+from zoolens.faces.cli.trace_output import (
+    print_comparison,
+    rooflines,
+    show_recording,
+    show_traces,
+    write_traces,
+)
 
 if TYPE_CHECKING:
     from zoolens.findings.measure.plan import Outcome
@@ -238,6 +244,68 @@ def chain(models: Sequence[str], **chosen: Any) -> None:
 
 
 @command.command()
+@click.argument("model", shell_complete=complete_models)
+@click.option("--runtime", "-r", default=None, help="Runtime; default: one in which the model writes.")
+@click.option(
+    "--level",
+    "-l",
+    type=click.Choice(LEVELS[1:4]),
+    default="layer",
+    show_default=True,
+    help="How deep to look into each phase; each level includes those before it.",
+)
+@click.option("--data", "-d", default=None, help="Dataset whose first text is the prompt; default: random tokens.")
+@click.option(
+    "--prompt", type=click.IntRange(1), default=128, show_default=True, help="Tokens of the prompt, or at most so many."
+)
+@click.option("--tokens", type=click.IntRange(1), default=16, show_default=True, help="Tokens behind the prompt.")
+@click.option("--repeats", type=click.IntRange(1), default=20, show_default=True, help="Repetitions of each phase.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Time limit of each phase."
+)
+@click.option("--device", default="cpu", show_default=True, help="Device to run on.")
+@click.option("--threads", type=click.IntRange(1), default=None, help="Threads inside the runtime.")
+@click.option("--mode", default="default", help="Runtime mode, such as eager (torch).")
+@click.option("--allow-code", is_flag=True, help="Run Python code that the manifest carries.")
+@click.option("--top", type=click.IntRange(1), default=15, show_default=True, help="Number of layers to print.")
+@_exports
+@click.option("--traceparent", default=None, help="W3C trace to continue; default: $TRACEPARENT, else a new one.")
+@store_option("makes", described="SQLite file or postgresql:// URL. Default: $ZOOLENS_STORE or your data folder.")
+@json_option
+@trust_option
+@wide_option
+def write(model: str, **chosen: Any) -> None:
+    """Trace a language model while it writes: its prompt and its further tokens apart.
+
+    Whole requests are recorded token by token. Then each phase is repeated alone, with its layers where the runtime
+    can be profiled. It is kept as a recording, which `zoolens trace show` shows.
+    """
+    from zoolens.base.present.bars import Bars
+    from zoolens.base.store.store import open_store
+    from zoolens.findings.tracing.measuring import TraceSettings
+    from zoolens.findings.tracing.spans import Level
+    from zoolens.findings.tracing.writing import WritingPlan, trace_writing
+    from zoolens.inventory.runtimes.runtime import Options
+
+    plan = WritingPlan(
+        model,
+        chosen["data"],
+        chosen["prompt"],
+        chosen["tokens"],
+        Level(chosen["level"]),
+        chosen["runtime"],
+        Options(chosen["threads"], chosen["device"], mode=chosen["mode"]),
+        chosen["allow_code"],
+        TraceSettings(chosen["repeats"], chosen["seconds"]),
+        chosen["traceparent"],
+    )
+    with open_store(chosen["store"]) as store:
+        with Bars() as bars:
+            recorded = trace_writing(plan, store=store, progress=bars)
+        show_recording(recorded, chosen, as_json=chosen["as_json"])
+
+
+@command.command()
 @click.argument("name", metavar="RUN", shell_complete=complete_runs)
 @click.option("--top", type=click.IntRange(1), default=15, show_default=True, help="Number of layers to print.")
 @_outputs
@@ -256,7 +324,7 @@ def show(name: str, top: int, store: str | None, as_json: bool, **chosen: Any) -
     with open_store(store, must_exist=True) as opened:
         named = find_trace(opened, name)
         if is_recording(named):
-            show_recording(load_recording(named, store=opened), chosen, as_json=as_json)
+            show_recording(load_recording(named, store=opened), {**chosen, "top": top}, as_json=as_json)
             return
         traces = [load_trace(named, store=opened)]
         roofs = rooflines(opened, traces) if chosen["roofline"] else []

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from zoolens.base.present.tables import Table
     from zoolens.base.store.store import Store
     from zoolens.findings.tracing.comparison import TraceComparison
+    from zoolens.findings.tracing.phases import Phase
     from zoolens.findings.tracing.roofline.attained import Roofline
     from zoolens.findings.tracing.stored import Trace
     from zoolens.findings.tracing.stored_recording import StoredRecording
@@ -123,12 +124,32 @@ def show_recording(recorded: StoredRecording, chosen: dict[str, Any], *, as_json
         _print_table(steps_table(recorded))
         for sentence in sentences(recorded):
             echo_prose(sentence)
+        for phase in recorded.phases:
+            _print_phase(phase, chosen["top"])
     if chosen["html"]:
         from zoolens.findings.tracing.trace_page import recording_page
 
         chosen["html"].write_text(recording_page(recorded), encoding="utf-8", errors="replace")
         click.echo(f"Wrote {chosen['html']}.", err=True)
-    _export([(recorded.step.name, recorded.spans)], chosen)
+    phases = [(f"{recorded.step.name}: {phase.name}", phase.spans) for phase in recorded.phases]
+    _export([(recorded.step.name, recorded.spans), *phases], chosen)
+
+
+def _print_phase(phase: Phase, top: int) -> None:
+    from zoolens.base.present.terminal import echo_prose, make_console, plain
+    from zoolens.findings.tracing.phases import kinds_table
+    from zoolens.findings.tracing.report import layers_table, levels_table, sentences
+
+    click.echo()
+    make_console().print(f"[bold]{plain(phase.title)}[/]")
+    _print_table(levels_table(phase.trace))
+    if phase.trace.layers:
+        click.echo()
+        _print_table(kinds_table(phase))
+        click.echo()
+        _print_table(layers_table(phase.trace, top))
+    for sentence in sentences(phase.trace):
+        echo_prose(sentence)
 
 
 def write_traces(store: Store, traces: Sequence[Trace], roofs: Sequence[Roofline], chosen: dict[str, Any]) -> None:

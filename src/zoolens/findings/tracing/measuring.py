@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from zoolens.inventory.runtimes.observing import Profile
 from zoolens.inventory.runtimes.runtime import Session, Tensor
 from zoolens.inventory.runtimes.timing.calls import ObservedCall, observed_calls
 from zoolens.inventory.runtimes.timing.interference import Waiting, clean_samples
+from zoolens.inventory.runtimes.timing.latency_loop import Repeater, Repeating
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,33 +58,62 @@ class TraceSettings:
     seconds: float = 10.0
 
 
-def trace_model(session: Session, feeds: Feeds, settings: TraceSettings, context: TraceContext) -> pa.Table:
+class Calls(Protocol):
+    """A call of a model that is made again and again."""
+
+    def once(self) -> object: ...
+
+    def repeated(self, warmup_calls: int, warmup_seconds: float) -> Repeating:
+        """The call, repeated and timed where it is made: of a model in a worker, in there."""
+        ...
+
+    def profiles(self, repeats: int, *, kernels: bool) -> list[Profile]: ...
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """A model predicts from the same inputs."""
+
+    session: Session
+    feeds: Feeds
+
+    def once(self) -> object:
+        return self.session.predict(self.feeds)
+
+    def repeated(self, warmup_calls: int, warmup_seconds: float) -> Repeating:
+        if isinstance(self.session, IsolatedSession):
+            return self.session.repeat(self.feeds, warmup_calls, warmup_seconds)
+        return Repeater(self.once, warmup_calls, warmup_seconds)
+
+    def profiles(self, repeats: int, *, kernels: bool) -> list[Profile]:
+        return self.session.profile(self.feeds, repeats, kernels=kernels)
+
+
+def trace_model(calls: Calls, settings: TraceSettings, context: TraceContext) -> pa.Table:
     columns = SpanColumns(context, Level.MODEL)
-    _add_unobserved(columns, session, feeds, settings)
+    _add_unobserved(columns, calls, settings)
     return columns.table()
 
 
-def trace_operators(
-    session: Session, feeds: Feeds, level: Level, settings: TraceSettings, context: TraceContext
-) -> pa.Table:
+def trace_operators(calls: Calls, level: Level, settings: TraceSettings, context: TraceContext) -> pa.Table:
     """The framework's operators, and for the level "library" the primitives and kernels below them."""
     columns, plain = SpanColumns(context, level), SpanColumns(context, Level.MODEL)
     half = TraceSettings(max(settings.repeats // 2, FEWEST), settings.seconds / 4)
-    usual = _add_unobserved(plain, session, feeds, half)
+    usual = _add_unobserved(plain, calls, half)
     repeats = _affordable(settings, usual)
-    profiles = _profiles(session, feeds, repeats, settings.seconds, kernels=level is Level.LIBRARY)
+    profiles = _profiles(calls, repeats, settings.seconds, kernels=level is Level.LIBRARY)
     add_profiles(columns, profiles, judged_clean(profiles))
-    _add_unobserved(plain, session, feeds, half, warm=True)
+    _add_unobserved(plain, calls, half, warm=True)
     return _joined(plain, columns)
 
 
-def _profiles(session: Session, feeds: Feeds, repeats: int, seconds: float, *, kernels: bool) -> list[Profile]:
+def _profiles(calls: Calls, repeats: int, seconds: float, *, kernels: bool) -> list[Profile]:
     """Profiled calls: as many as the time allows, and more where too few of them were undisturbed.
 
     A profiled call may take many times as long as another one. A few calls tell how long, before the rest is made.
     """
     began = time.perf_counter()
-    profiles = session.profile(feeds, min(FEWEST, repeats), kernels=kernels)
+    profiles = calls.profiles(min(FEWEST, repeats), kernels=kernels)
     each = (time.perf_counter() - began) / max(len(profiles), 1)
     for _ in range(ROUNDS):
         wanted = min(repeats, int((seconds - (time.perf_counter() - began)) / max(each, 1e-9)))
@@ -91,7 +121,7 @@ def _profiles(session: Session, feeds: Feeds, repeats: int, seconds: float, *, k
         if wanted < 1 or (enough and len(profiles) >= repeats):
             break
         more = wanted if len(profiles) >= repeats else min(wanted, repeats - len(profiles))
-        profiles += session.profile(feeds, more, kernels=kernels)
+        profiles += calls.profiles(more, kernels=kernels)
     return profiles
 
 
@@ -101,12 +131,13 @@ def trace_system(session: Session, feeds: Feeds, settings: TraceSettings, contex
 
     columns, plain = SpanColumns(context, Level.SYSTEM), SpanColumns(context, Level.MODEL)
     half = TraceSettings(max(settings.repeats // 2, FEWEST), settings.seconds / 4)
-    usual = _add_unobserved(plain, session, feeds, half)
+    predictions = Predictions(session, feeds)
+    usual = _add_unobserved(plain, predictions, half)
     calls = _observed_predictions(session, feeds, _affordable(settings, usual))
     clean = judged_clean(calls)
     for repeat, (call, undisturbed) in enumerate(zip(calls, clean, strict=True)):
         columns.add(_call(call.start, call.duration), repeat=repeat, clean=undisturbed)
-    _add_unobserved(plain, session, feeds, half, warm=True)
+    _add_unobserved(plain, predictions, half, warm=True)
     table = columns.table()
     for name in COUNTERS:
         table = table.append_column(name, pa.array([getattr(call, name) for call in calls], pa.int64()))
@@ -207,9 +238,7 @@ def _add_step(columns: SpanColumns, step: Span, request: int, repeat: int, clean
     columns.add(placed, repeat=repeat, clean=clean)
 
 
-def _add_unobserved(
-    columns: SpanColumns, session: Session, feeds: Feeds, settings: TraceSettings, *, warm: bool = False
-) -> float:
+def _add_unobserved(columns: SpanColumns, calls: Calls, settings: TraceSettings, *, warm: bool = False) -> float:
     """Calls as latency is measured, added behind those that are there; their median in nanoseconds."""
     limits = LatencySettings(
         precision=0.0,
@@ -220,11 +249,7 @@ def _add_unobserved(
         warmup_seconds=0.0 if warm else 0.1,
     )
     start = time.time_ns()
-    samples = measure_latency(
-        lambda: session.predict(feeds),
-        limits,
-        repeat=partial(session.repeat, feeds) if isinstance(session, IsolatedSession) else None,
-    )
+    samples = measure_latency(calls.once, limits, repeat=calls.repeated)
     first = len(columns)
     for place, (elapsed, clean) in enumerate(zip(samples.elapsed_ns.tolist(), samples.clean.tolist(), strict=True)):
         undisturbed = clean if samples.watched else None

@@ -30,6 +30,7 @@ from zoolens.findings.tracing.trace_context import TraceContext, inherited_conte
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from zoolens.base.store.records import StackRecord
     from zoolens.base.store.store import Store
 
 SERIES: Final = "spans-user"
@@ -155,11 +156,12 @@ def recording(
     store: Store | str | Path | None = None,
     keep: bool = True,
     traceparent: str | None = None,
+    stack: StackRecord | None = None,
 ) -> Iterator[Recording]:
     """Record the spans of this process until the end, also where it ends by an exception, and store them as a run.
 
     `keep`: whether to store them; without it, `Recording.table` is all there is. `traceparent`: the trace to continue;
-    default: the one in the variable TRACEPARENT, or a new one.
+    default: the one in the variable TRACEPARENT, or a new one. `stack`: what runs; default: this Python.
     """
     current = Recording(name, inherited_context(traceparent))
     with _changing:
@@ -178,7 +180,7 @@ def recording(
         with _changing:
             _active.remove(current)
         if keep:
-            current.run = _store(current, store)
+            current.run = _store(current, store, stack)
 
 
 def current_context(traceparent: str | None = None) -> TraceContext:
@@ -199,7 +201,7 @@ def adopt(table: pa.Table) -> None:
         _active[-1].adopt(table)
 
 
-def _store(current: Recording, target: Store | str | Path | None) -> str:
+def _store(current: Recording, target: Store | str | Path | None, stack: StackRecord | None) -> str:
     from zoolens.base.engine.machine import describe_machine
     from zoolens.base.store.records import DatasetRecord, ModelRecord, RunKind, StackRecord, Stage, fingerprint
     from zoolens.base.store.series import append_series
@@ -209,7 +211,7 @@ def _store(current: Recording, target: Store | str | Path | None) -> str:
     model = ModelRecord(fingerprint(["code", about]), f"code:{current.name}", "code", about)
     nothing = DatasetRecord(fingerprint(["trace:", "no data"]), "trace: code", 0)
     identity = {"python": platform.python_version(), "machine": describe_machine().cpu}
-    stack = StackRecord(fingerprint(["trace:code", identity]), "trace:code", identity, identity)
+    stack = stack or StackRecord(fingerprint(["trace:code", identity]), "trace:code", identity, identity)
     with borrowed_store(target) as store:
         run = store.begin_attempt(model, nothing, stack, kind=RunKind.TRACE)
         append_series(store, run.id, SERIES, current.table())

@@ -16,11 +16,19 @@ from zoolens.base.store.series import read_series, series_names, write_series
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.device_time import device_observations
 from zoolens.findings.measure.energy import GPU_SECONDS, SECONDS, energy_observations
+from zoolens.findings.measure.generation_speed import writes
 from zoolens.findings.measure.job_runner import SubjectOpener, open_data
 from zoolens.findings.measure.jobs import Job, plan_jobs
 from zoolens.findings.measure.plan import Outcome
 from zoolens.findings.measure.subject import Subject
-from zoolens.findings.tracing.measuring import UNOBSERVED, trace_model, trace_operators, trace_pipeline, trace_system
+from zoolens.findings.tracing.measuring import (
+    UNOBSERVED,
+    Predictions,
+    trace_model,
+    trace_operators,
+    trace_pipeline,
+    trace_system,
+)
 from zoolens.findings.tracing.recorder import adopt
 from zoolens.findings.tracing.spans import Level
 from zoolens.findings.tracing.trace_layers import Timing, call_timing, observed_calls_of
@@ -95,9 +103,7 @@ def _begin(job: Job, plan: TracePlan, dataset: Dataset, store: Store) -> Run:
     content = [PREFIX, dataset.fingerprint(), plan.batch, *([extents] if extents else [])]
     shapes = "".join(f" {name} {shape_text(shape)}".rstrip() for name, shape in extents.items())
     record = DatasetRecord(fingerprint(content), f"{PREFIX} {inputs}{shapes}, batch {plan.batch}", len(dataset))
-    stack = StackRecord(
-        fingerprint([PREFIX, job.stack.fingerprint]), f"{PREFIX}{job.runtime.name}", job.stack.identity, job.stack.lock
-    )
+    stack = traced_stack(job)
     if is_new_attempt(plan):
         run = store.begin_attempt(job.model, record, stack, kind=RunKind.TRACE)
     else:
@@ -118,6 +124,13 @@ def _begin(job: Job, plan: TracePlan, dataset: Dataset, store: Store) -> Run:
     if any(run.resolved.get(name) != value for name, value in facts.items()):
         store.set_resolved(run.id, facts)
     return run
+
+
+def traced_stack(job: Job) -> StackRecord:
+    """What a trace of this job runs on."""
+    return StackRecord(
+        fingerprint([PREFIX, job.stack.fingerprint]), f"{PREFIX}{job.runtime.name}", job.stack.identity, job.stack.lock
+    )
 
 
 def is_new_attempt(plan: TracePlan) -> bool:
@@ -164,6 +177,10 @@ class _Levels:
             else:
                 self._trace(level)
         self._progress.end()
+        if writes(self._job):
+            self._notes.append(
+                f"`zoolens trace write {self._job.entry.ref}` traces its prompt and further tokens apart."
+            )
         return Outcome(
             self._job.title,
             run=self._store.run(self._run.id),
@@ -177,7 +194,7 @@ class _Levels:
         stage = Stage.TRACE.of(level)
         self._progress.begin(self._job.title, level, None)
         try:
-            self._require(level)
+            require_level(level, self._job)
             table = self._spans(level)
             observations = [*_figures(table, level, self._plan.batch), *self._hardware(level)]
             self._store.finish_stage(self._run.id, stage, observations, details=asdict(self._plan.settings))
@@ -192,15 +209,6 @@ class _Levels:
             self._fail(level, f"The level {level} failed unexpectedly: {type(error).__name__}: {error}.")
         else:
             self._measured.append(str(level))
-
-    def _require(self, level: Level) -> None:
-        ability = _ABILITY.get(level)
-        if ability is not None and not self._job.runtime.can(ability):
-            reason = self._job.runtime.cannot[ability].rstrip(".")
-            able = ", ".join(runtimes_with(ability, self._job))
-            raise UnsupportedAbility(
-                self._job.runtime.name, _WORDS[ability], f"{reason}. {f'It works in: {able}.' if able else ''}".strip()
-            )
 
     def _fail(self, level: Level, reason: str, *, expected: bool = False) -> None:
         """A level that lies above the one that was asked for, and that the runtime cannot observe, is only noted."""
@@ -232,12 +240,12 @@ class _Levels:
             return trace_pipeline(subject, self._dataset, plan.batch, plan.settings, plan.context)
         feeds = subject.feeds(self._dataset, plan.batch)
         by_level: Mapping[Level, Callable[[], pa.Table]] = {
-            Level.MODEL: lambda: trace_model(subject.session, feeds, plan.settings, plan.context),
+            Level.MODEL: lambda: trace_model(Predictions(subject.session, feeds), plan.settings, plan.context),
             Level.SYSTEM: lambda: trace_system(subject.session, feeds, plan.settings, plan.context),
         }
         if level in by_level:
             return by_level[level]()
-        table = trace_operators(subject.session, feeds, level, plan.settings, plan.context)
+        table = trace_operators(Predictions(subject.session, feeds), level, plan.settings, plan.context)
         observed = observed_calls_of(table, level)
         if observed is None or not observed.layers:
             raise ModelError(
@@ -260,6 +268,17 @@ class _Levels:
 
 
 _WORDS: Final = {"profile": "report the times of its operators", "kernels": "report the kernels below its operators"}
+
+
+def require_level(level: Level, job: Job) -> None:
+    """UnsupportedAbility where the runtime cannot be observed so deep, with those that can."""
+    ability = _ABILITY.get(level)
+    if ability is not None and not job.runtime.can(ability):
+        reason = job.runtime.cannot[ability].rstrip(".")
+        able = ", ".join(runtimes_with(ability, job))
+        raise UnsupportedAbility(
+            job.runtime.name, _WORDS[ability], f"{reason}. {f'It works in: {able}.' if able else ''}".strip()
+        )
 
 
 def series_name(level: Level) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from zoolens.base.present.tables import Column, Table
 from zoolens.base.store.records import Run
 from zoolens.base.store.series import read_series
 from zoolens.base.store.store import Store, borrowed_store
+from zoolens.findings.tracing.phases import FURTHER, Phase, load_phases
 from zoolens.findings.tracing.recorder import SERIES
 from zoolens.findings.tracing.report import disturbed_words, indent, share_words, short_name, timing_words
 from zoolens.findings.tracing.spans import USER
@@ -23,6 +24,8 @@ from zoolens.findings.tracing.trace_layers import Timing, timing
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_MANY: Final = 20  # tokens, of which nine in ten say something
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,12 @@ class StoredRecording(Result):
     adopted: int
     spans: pa.Table
     judged: bool = False  # of every step it is known whether other processes disturbed it
+    phases: tuple[Phase, ...] = ()  # of a model that writes: its prompt and its tokens, each repeated alone
 
     @property
     def title(self) -> str:
+        if self.phases:
+            return f"{self.step.name}: requests to a model that writes"
         return f"{self.step.name}: a recording of an application"
 
 
@@ -63,6 +69,7 @@ def load_recording(run: Run | str, *, store: Store | str | Path | None = None) -
     with borrowed_store(store, must_exist=True) as opened:
         named = find_trace(opened, run) if isinstance(run, str) else run
         table = read_series(opened, named.id, SERIES)
+        phases = load_phases(opened, named)
     rows = [row for row in table.to_pylist() if row["observed"] == USER]
     root = next(row for row in rows if row["kind"] == "recording")
     steps = [row for row in rows if row is not root]
@@ -73,7 +80,7 @@ def load_recording(run: Run | str, *, store: Store | str | Path | None = None) -
         caller = row["parent"] if row["parent"] in known else root["span_id"]
         below.setdefault(caller, []).append(row)
     judged = bool(steps) and all(row["clean"] is not None for row in steps)
-    return StoredRecording(named, _step([root], None, below), len(table) - len(rows), table, judged)
+    return StoredRecording(named, _step([root], None, below), len(table) - len(rows), table, judged, phases)
 
 
 def _step(
@@ -122,11 +129,43 @@ def sentences(recorded: StoredRecording) -> Iterator[str]:
     yield from disturbed_words(step.name for step in _outermost_disturbed(recorded.step))
     if _crowded(recorded.step):
         yield "Shares of more than 100 % are of steps that ran at the same time, in several threads or tasks."
+    yield from _of_phases(recorded)
     if recorded.adopted:
         yield (
             f"The recording also holds {recorded.adopted:,} spans of models that were traced meanwhile; these traces "
             "are runs of their own."
         )
+
+
+def _of_phases(recorded: StoredRecording) -> Iterator[str]:
+    """How a request divides into its phases, and what of it cannot be divided further."""
+    if not recorded.phases:
+        return
+    (request,) = (step for step in recorded.step.steps if step.kind == "request")
+    shares = {step.name: step.share or 0.0 for step in request.steps}
+    parts = {step.name: f"{step.times // request.times:,} × {step.name}" for step in request.steps}
+    yield (
+        "Of all requests "
+        + ", ".join(f"{share_words(share)} is {parts[name]}" for name, share in shares.items())
+        + f"; {share_words(max(1 - sum(shares.values()), 0.0))} is between the calls, where the next token is chosen "
+        "and counters of other processes are read. The time of a step includes handing over tokens and answers."
+    )
+    yield from _spread(recorded)
+    whole = [phase.name for phase in recorded.phases if phase.trace.layer is None]
+    if whole:
+        share = share_words(sum(shares.get(name, 0.0) for name in whole))
+        yield f"Where the time goes inside of a {' or a '.join(whole)}, {share} of all requests, is not known."
+
+
+def _spread(recorded: StoredRecording) -> Iterator[str]:
+    """Between which times most tokens are."""
+    rows = [row for row in recorded.spans.to_pylist() if row["name"] == FURTHER and row["kind"] == "extend"]
+    undisturbed = [row for row in rows if row["clean"] is not False]
+    chosen, which = (undisturbed, "undisturbed ") if len(undisturbed) >= _MANY else (rows, "")
+    if len(chosen) < _MANY:
+        return
+    low, high = np.quantile([row["duration"] / 1e9 for row in chosen], (0.05, 0.95))
+    yield f"Nine in ten of {len(chosen):,} {which}tokens take between {figure(low, 's')} and {figure(high, 's')}."
 
 
 def _outermost_disturbed(step: RecordedStep) -> Iterator[RecordedStep]:
@@ -148,6 +187,7 @@ def recording_as_data(recorded: StoredRecording) -> dict[str, Any]:
         "recording": _data(recorded.step),
         "adopted_spans": recorded.adopted,
         "disturbances_known": recorded.judged,
+        "phases": [phase.as_data for phase in recorded.phases],
         "notes": list(sentences(recorded)),
     }
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.base.present.pages import Page, Section, Tile, page_html
 from zoolens.findings.tracing.comparison import TraceComparison, comparison_table
 from zoolens.findings.tracing.comparison import sentences as comparison_sentences
+from zoolens.findings.tracing.phases import Phase, kinds_table
 from zoolens.findings.tracing.report import (
     counters_table,
     layers_table,
@@ -93,10 +95,17 @@ def recording_page(recorded: StoredRecording) -> str:
                     pointing=_POINT,
                     charts=() if drawn is None else (timeline_chart(drawn, f"One request of {recorded.step.name}"),),
                 ),
+                *(section for phase in recorded.phases for section in _phase_sections(phase)),
             ),
             facts={f"run {recorded.run.id[:8]}": {"when": f"{recorded.run.created:%Y-%m-%d %H:%M} UTC"}},
         )
     )
+
+
+def _phase_sections(phase: Phase) -> Iterator[Section]:
+    first, *others = _sections(phase.trace, {Level.LAYER: phase.spans})
+    yield replace(first, title=phase.title, tables=(*first.tables, ("Layers by kind", kinds_table(phase))))
+    yield from (replace(section, title=f"{phase.name}: {section.title}") for section in others)
 
 
 def _tiles(trace: Trace) -> Iterator[Tile]:

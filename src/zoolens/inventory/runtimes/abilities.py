@@ -26,4 +26,5 @@ DOING: Final = {
     "kernels": "report which kernels it runs",
     "capture": "capture tensors",
     "extend": "continue a sequence of tokens",
+    "profile_extend": "profile how a sequence is continued",
 }

@@ -175,6 +175,11 @@ class Session(ABC):
         number. `predict` does not change them. After an error they are as before."""
         raise NotImplementedError
 
+    def profile_extend(self, tokens: Tensor, kept: int, repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        """Begin new sequences with the first `kept` of these tokens, and profile how the others are read behind them,
+        several times. Of runtimes that `profile` and `extend`. What the sequences are afterwards is left open."""
+        raise NotImplementedError
+
     def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
         """Run one batch several times on a device that is no CPU: what was moved and computed there, and how long the
         host took. A first run that only prepares something is not among those given back."""

@@ -231,6 +231,12 @@ class IsolatedSession(Session):
         with self._worker.sensible():
             return read_profiles(answer, repeats)
 
+    def profile_extend(self, tokens: Tensor, kept: int, repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        request = {"kept": kept, "repeats": repeats, "kernels": kernels}
+        answer = self._ask("profile_extend", "profiling the model", {"tokens": tokens}, **request)
+        with self._worker.sensible():
+            return read_profiles(answer, repeats)
+
     def capture_points(self) -> tuple[CapturePoint, ...]:
         answer = self._ask("capture_points", "listing the tensors inside the model")
         with self._worker.sensible():

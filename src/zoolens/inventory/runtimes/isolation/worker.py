@@ -131,6 +131,12 @@ class Worker:
         feeds = self._inputs.read(request["tensors"])
         return [profile_message(run) for run in session.profile(feeds, request["repeats"], kernels=request["kernels"])]
 
+    def do_profile_extend(self, request: Message) -> list[Message]:
+        session = self._able("extend", "profile", "profile_extend", *(["kernels"] if request["kernels"] else []))
+        tokens = self._inputs.read(request["tensors"])["tokens"].copy()
+        profiles = session.profile_extend(tokens, request["kept"], request["repeats"], kernels=request["kernels"])
+        return [profile_message(run) for run in profiles]
+
     def do_capture_points(self, _: Message) -> list[Message]:
         return [point_message(point) for point in self._able("capture").capture_points()]
 

@@ -6,7 +6,7 @@ import ctypes
 import math
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -214,20 +214,43 @@ class OnnxSession(Session):
         return self._graph.parameters()
 
     def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        # Explains feeds that do not fit, before a session is made.
+        self.predict(feeds)
+        own = self._unpacked(feeds) if self._packed else self._completed(feeds)
+        return self._profiled(lambda twin: lambda: twin.run(self._output_names, own), repeats)
+
+    def profile_extend(self, tokens: Tensor, kept: int, repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        if self._decoder is None:
+            raise _no_sequences()
+        form, name, exact = self._decoder, self._model.path().name, self._exact
+
+        def prepared(twin: Any) -> Callable[[], object]:
+            sequences = CachedSequences(self._ort, twin, form, name, exact=exact)
+            if kept:
+                sequences.extend(tokens[:, :kept], 0)
+            return lambda: sequences.extend(tokens[:, kept:], kept)
+
+        try:
+            return self._profiled(prepared, repeats)
+        except ZoolensError:
+            raise
+        except Exception as error:
+            raise ModelError(f"onnxruntime failed while it profiled the model: {first_line(error)}") from error
+
+    def _profiled(self, prepare: Callable[[Any], Callable[[], object]], repeats: int) -> list[Profile]:
+        """Profiles of a call that `prepare` makes of a session."""
         if self._options.device != "cpu":
             reason = "its profiler times on a GPU how long the host takes to launch kernels"
             raise UnsupportedAbility("onnxruntime", "profile operators on a GPU", reason)
-        # Explains feeds that do not fit, before a session is made.
-        self.predict(feeds)
         with tempfile.TemporaryDirectory(prefix="zoolens-profile-") as folder:
             # The session's own optimised graph: what it adds (ReorderOutput_token_3) is numbered again each time.
             twin, optimised = self._optimising_twin(
                 folder, enable_profiling=True, profile_file_prefix=f"{folder}/profile"
             )
             fused = fused_nodes(self._graph, optimised)
-            self._run(twin, self._output_names, feeds)  # the first run allocates
-            own = self._unpacked(feeds) if self._packed else self._completed(feeds)
-            calls = observed_calls(lambda: twin.run(self._output_names, own), repeats)
+            call = prepare(twin)
+            call()  # the first run allocates
+            calls = observed_calls(call, repeats)
             epoch = twin.get_profiling_start_time_ns()
             return read_profiles(Path(twin.end_profiling()), epoch, calls, fused)
 
@@ -263,8 +286,7 @@ class OnnxSession(Session):
 
     def extend(self, tokens: Tensor, kept: int | None = None) -> Tensor:
         if self._decoder is None:
-            reason = "its inputs have no keys and values of earlier tokens (past_key_values.0.key and so on)"
-            raise UnsupportedAbility("onnxruntime", "continue a sequence with this model", reason)
+            raise _no_sequences()
         try:
             return self._sequences.extend(tokens, kept)
         except ZoolensError:
@@ -318,6 +340,11 @@ class OnnxSession(Session):
         self._session = None
         self._tapped = (), None
         self.__dict__.pop("_sequences", None)
+
+
+def _no_sequences() -> UnsupportedAbility:
+    reason = "its inputs have no keys and values of earlier tokens (past_key_values.0.key and so on)"
+    return UnsupportedAbility("onnxruntime", "continue a sequence with this model", reason)
 
 
 def _numeric(outputs: Sequence[Any], file: str) -> list[Any]:

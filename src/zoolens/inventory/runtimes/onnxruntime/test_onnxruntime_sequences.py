@@ -250,3 +250,15 @@ def test_other_networks_do_not_go_on(tmp_path):
         pytest.raises(UnsupportedAbility, match="no keys and values"),
     ):
         session.extend(ids(IDS), 0)
+
+
+def test_a_profiled_continuation_changes_no_sequence(session):
+    session.extend(ids(IDS), 0)
+    for kept in (0, 4):
+        profiles = session.profile_extend(ids(IDS), kept, 2)
+        assert len(profiles) == 2
+        for profile in profiles:
+            made = {shape for operator in profile.operators for shape in operator.shapes if shape[2:] == (VOCABULARY,)}
+            assert made == {(1, len(IDS) - kept, VOCABULARY)}
+            assert sum(operator.duration for operator in profile.operators) <= profile.duration
+    np.testing.assert_allclose(session.extend(ids([2]))[0], reference([*IDS, 2]), atol=2e-5)

@@ -145,3 +145,16 @@ def test_networks_that_see_later_tokens_are_refused(tmp_path):
     made = files(tmp_path, settings={**LLAMA, "is_causal": False})
     with Torch().open(made) as session, pytest.raises(UnsupportedAbility, match="nats from those without"):
         session.extend(ids(4))
+
+
+def test_a_profiled_continuation_reads_only_the_new_tokens(tmp_path):
+    text = ids(8)
+    with Torch().open(files(tmp_path)) as session:
+        profiles = [session.profile_extend(text[:, :end], kept, 2) for end, kept in ((7, 0), (8, 7))]
+        np.testing.assert_allclose(session.extend(text[:, 7:], 7), after(session, text), atol=2e-5)
+    for calls, new in zip(profiles, (7, 1), strict=True):
+        assert len(calls) == 2
+        layers = [{operator.name: operator for operator in call.operators} for call in calls]
+        assert layers[0].keys() == layers[1].keys()
+        assert layers[0]["model.layers.1.self_attn.q_proj"].shapes == ((1, new, 16),)
+        assert layers[0]["lm_head"].shapes == ((1, 1, 40),), "the last token alone is asked for"

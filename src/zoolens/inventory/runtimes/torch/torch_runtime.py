@@ -47,7 +47,7 @@ from zoolens.inventory.runtimes.torch.torch_cuda import (
 )
 from zoolens.inventory.runtimes.torch.torch_export import check_export, declared_inputs, exported_module
 from zoolens.inventory.runtimes.torch.torch_profile import recorded_profiles
-from zoolens.inventory.runtimes.torch.torch_script import check_torchscript
+from zoolens.inventory.runtimes.torch.torch_script import check_torchscript, failure_reason
 from zoolens.inventory.runtimes.torch.torch_sequences import CachedSequences
 from zoolens.inventory.runtimes.torch.torch_weights import build_with_weights
 
@@ -87,7 +87,7 @@ class Torch(Runtime):
             raise UnsupportedAbility(self.name, "compute in float32", f"mode {options.mode} computes in bfloat16.")
 
     def reason(self, error: BaseException) -> str:
-        return _reason(error)
+        return failure_reason(error)
 
     def load(self, model: ModelFiles, options: Options) -> Any:
         torch = self.load_library()
@@ -174,7 +174,7 @@ class TorchSession(Session):
         except ZoolensError:
             raise
         except Exception as error:
-            raise ModelError(f"torch failed while running the model: {_reason(error)}") from error
+            raise ModelError(f"torch failed while running the model: {failure_reason(error)}") from error
 
     def _run(self, call: Any, arrays: Sequence[Tensor], then: Callable[[Any], Any] = lambda answers: answers) -> Any:
         """Named answers, or what `then` makes of them while torch is set up to run this model."""
@@ -275,7 +275,17 @@ class TorchSession(Session):
         try:
             return recorded_profiles(self._torch, lambda marks: self._marking(marks, arrays), repeats, **how)
         except Exception as error:
-            raise ModelError(f"torch failed while it profiled the model: {_reason(error)}") from error
+            raise ModelError(f"torch failed while it profiled the model: {failure_reason(error)}") from error
+
+    def profile_extend(self, tokens: Tensor, kept: int, repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        if not self._has_parts:
+            raise UnsupportedAbility(
+                "torch", f"profile a continuation in mode {self._options.mode}", "its parts are fused"
+            )
+        how: dict[str, Any] = {"kernels": kernels, "named_nodes": True, "device": self._options.device}
+        with self._explained(), self._running():
+            marked = self._sequences.marked
+            return recorded_profiles(self._torch, lambda marks: marked(marks, tokens, kept), repeats, **how)
 
     @contextmanager
     def _marking(self, marks: Marks, arrays: Sequence[Tensor]) -> Iterator[Callable[[], object]]:
@@ -320,7 +330,7 @@ class TorchSession(Session):
         except ZoolensError:
             raise
         except Exception as error:
-            raise ModelError(f"torch cannot list the tensors inside the model: {_reason(error)}") from error
+            raise ModelError(f"torch cannot list the tensors inside the model: {failure_reason(error)}") from error
 
     @cached_property
     def _observer(self) -> Observer:
@@ -339,7 +349,7 @@ class TorchSession(Session):
                     {spec.name: to_array(value) for spec, value in zip(self.outputs, outputs, strict=True)},
                 )
         except Exception as error:
-            raise ModelError(f"torch failed while it observed the model: {_reason(error)}") from error
+            raise ModelError(f"torch failed while it observed the model: {failure_reason(error)}") from error
 
     def extend(self, tokens: Tensor, kept: int | None = None) -> Tensor:
         if self._compiled:
@@ -363,12 +373,9 @@ class TorchSession(Session):
         def call(*tensors: Any) -> dict[str, Any]:
             return self._named_answers(self._call(*tensors))
 
-        try:
-            with self._running():
-                steps = moved, call, self._transfers.begin_fetch
-                made = [timed_call(self._torch, self._device, *steps) for _ in range(repeats + 1)]
-        except Exception as error:
-            raise ModelError(f"torch failed while running the model: {_reason(error)}") from error
+        with self._explained(), self._running():
+            steps = moved, call, self._transfers.begin_fetch
+            made = [timed_call(self._torch, self._device, *steps) for _ in range(repeats + 1)]
         return made[1:]
 
     def close(self) -> None:
@@ -386,14 +393,6 @@ def _named(torch: Any, answer: Any) -> dict[str, Any]:
         if named:
             return named
     raise ModelError(f"The model answers with a {type(answer).__name__}, not with tensors.")
-
-
-def _reason(error: BaseException) -> str:
-    """TorchScript puts the cause last, below a listing of its code; everything else puts it first."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if lines and "TorchScript interpreter" in lines[0]:
-        return lines[-1][:300]
-    return first_line(error)
 
 
 def _dtype(tensor: Any) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from zoolens.base.errors import ModelError
+from zoolens.base.errors import ModelError, first_line
 from zoolens.inventory.runtimes.model_files.allowlists import allowed, refused
 from zoolens.inventory.runtimes.torch.torch_archive import check_pickle, opened, text_of
 
@@ -215,3 +215,11 @@ def _assigned(function: ast.FunctionDef) -> Iterator[str]:
             yield node.arg
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
+
+
+def failure_reason(error: BaseException) -> str:
+    """TorchScript puts the cause last, below a listing of its code; everything else puts it first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and "TorchScript interpreter" in lines[0]:
+        return lines[-1][:300]
+    return first_line(error)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError, UnsupportedAbility
 from zoolens.inventory.runtimes.sequences import Array, Sequences
+from zoolens.inventory.runtimes.torch.profiler_marks import Marks, marked_modules
 from zoolens.inventory.runtimes.torch.torch_fixed_keys import FixedKeys, distributions
 
 _PIECE: Final = 512  # tokens at once of a network that answers the whole vocabulary for each of them
@@ -54,6 +57,14 @@ class CachedSequences:
             raise
         self._alive, self._sequences.tokens = count, whole
         return answer
+
+    @contextmanager
+    def marked(self, marks: Marks, tokens: NDArray[np.integer[Any]], kept: int) -> Iterator[Callable[[], object]]:
+        """The call that goes on behind the first `kept` tokens, while the parts of the network mark themselves."""
+        if kept:
+            self.extend(tokens[:, :kept], 0)
+        with marked_modules(self._module, marks):
+            yield lambda: self.extend(tokens[:, kept:], kept)
 
     def _fetched(self, found: Any, largest: Any) -> Array:
         """Log-probabilities in the host's memory, which waits for the device once."""
