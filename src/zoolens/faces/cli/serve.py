@@ -321,6 +321,8 @@ def _show(server: Server) -> None:
     for transport, url in server.urls.items():
         path = "/v2" if transport == "http" else ""
         click.echo(f"{names[transport]}: {url}{path}")
+        if transport == "http" and server.writers:
+            click.echo(f"OpenAI: {url}/v1")
     _note("Stop with Ctrl-C.")
 
 

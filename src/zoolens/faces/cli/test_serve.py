@@ -17,6 +17,9 @@ from click.testing import CliRunner
 
 from zoolens.faces.cli.serve import command
 from zoolens.faces.serving.conftest import write_fake
+from zoolens.inventory.catalog.draft import draft_manifest
+from zoolens.inventory.manifests.files import write_manifest
+from zoolens.testing import language_models
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("grpc")
@@ -115,3 +118,17 @@ def _waiting(url):
     """Whether the request has reached the model."""
     with urllib.request.urlopen(f"{url}/models/digits/stats") as response:
         return json.load(response)["model_stats"][0]["inference_stats"]["queue"]["count"]
+
+
+@pytest.mark.slow  # a process with llama.cpp
+def test_the_base_url_of_clients_of_openai_is_told_where_a_model_writes(tmp_path):
+    pytest.importorskip("xllamacpp")
+    path = language_models.gguf(tmp_path).path()
+    write_manifest(draft_manifest(path), tmp_path / "tiny.yaml")
+    words = [sys.executable, "-m", "zoolens", "serve", str(tmp_path / "tiny.yaml"), "--http", "0", "--grpc", "0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            _, rest, openai = (process.stdout.readline() for _ in range(3))
+            assert openai == rest.replace("REST", "OpenAI").replace("/v2", "/v1")
+        finally:
+            process.kill()

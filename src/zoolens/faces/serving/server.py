@@ -48,6 +48,11 @@ class Server:
     def plane(self) -> DataPlane:
         return self._plane
 
+    @property
+    def writers(self) -> list[str]:
+        """What writes texts by the API of OpenAI."""
+        return self._language.names() if self._language is not None else []
+
     async def __aenter__(self) -> Server:
         check_installed(self._options)
         try:
