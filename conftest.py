@@ -23,6 +23,8 @@ these processes.
 Temporary files lie in memory where there is room for them: every commit to a store waits until the disk has it, and for
 two processes this adds up to minutes. TMPDIR, if set, says where they lie instead.
 
+Settings of the user's own zoolens do not hold for tests: one of them would write into the store that ZOOLENS_STORE names.
+
 Ctrl-C is not ignored, whatever the shell that started us does (one behind `&` or `trap '' INT`): processes that a test
 starts and interrupts would inherit that."""
 
@@ -74,6 +76,7 @@ TOGETHER = tuple(name for name in SLOWEST if name.endswith("/"))
 
 IN_MEMORY = Path("/dev/shm")
 IN_USE = pytest.StashKey()
+OF_THE_USER = ("STORE", "BULK", "ZOO_PATH", "FILE_CACHE", "OPENAI_KEY", "UI_TOKEN", "SERVE_TOKEN")
 NEEDED = 12 << 30  # bytes: the tests leave less than 1 GB behind, and their processes use 6 GB
 
 
@@ -98,6 +101,8 @@ def pytest_configure(config):
     if config.getoption("--hypothesis-profile", None) is None:
         # hypothesis has no setting for this: its own set of constants of modules stays as empty as it is made
         providers._get_local_constants = lambda: providers._local_constants
+    for name in OF_THE_USER:
+        os.environ.pop(f"ZOOLENS_{name}", None)
     if "PYTEST_XDIST_WORKER" in os.environ:  # it inherits the variables of the process that started it
         return
     if "TMPDIR" not in os.environ and (folder := folder_in_memory()):
