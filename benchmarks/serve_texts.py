@@ -11,6 +11,7 @@ first and the last token, and which tiers wrote them. `zoolens events SERVICE` t
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import threading
 import time
@@ -85,7 +86,7 @@ def _ask(url: str, body: dict[str, object], due: float, texts: list[Text]) -> No
     except urllib.error.HTTPError as error:
         texts.append(Text(f"refused ({error.code})"))
         return
-    except OSError as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:
         texts.append(Text(type(error).__name__))
         return
     last = time.monotonic() - due if whole else float("nan")

@@ -35,9 +35,9 @@ Prompt = str | tuple[int, ...] | Conversation  # a text, or the ids of its token
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """`most`: tokens to write, None for as many as the model's texts may have. `top`: with each token its
-    log-probability and those of so many of the most likely ones; None: without. `deadline`: seconds that the client is
-    willing to wait."""
+    """`most`: tokens to write, None for as many as the model's texts may have. `wished`: the client said so, where else
+    it is the API's usual number. `top`: with each token its log-probability and those of so many of the most likely
+    ones; None: without. `deadline`: seconds that the client is willing to wait."""
 
     model: str
     prompt: Prompt
@@ -49,6 +49,7 @@ class GenerationRequest:
     deadline: float | None = None
     traceparent: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    wished: bool = True
 
 
 @dataclass(frozen=True)

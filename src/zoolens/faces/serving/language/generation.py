@@ -30,10 +30,10 @@ from zoolens.faces.serving.plane.data_plane import Plane
 from zoolens.faces.serving.plane.endpoint import Endpoint
 from zoolens.faces.serving.plane.next_token import NextTokenRequest, PlacedRequest
 from zoolens.faces.serving.plane.served_model import OpenModel
+from zoolens.faces.serving.plane.text_request import ends_of_calls
 from zoolens.inventory.runtimes.sequences import log_probabilities
 
 MOST_SECONDS: Final = 600.0  # of one text
-_PIECE: Final = 512  # tokens of a prompt that are computed in one call, as llama.cpp does by default
 
 
 class Languages:
@@ -48,6 +48,7 @@ class Languages:
         self._accepting = True
         self._known: set[str] = set()
         self.names()
+        self._replaced: list[OpenLanguage] = []
         self._texts = 0  # that are being written or wait for their turn
         self._idle = asyncio.Event()
 
@@ -70,6 +71,7 @@ class Languages:
             self._texts -= 1
             if not self._texts:
                 self._idle.set()
+                self._close_replaced()
 
     async def drain(self, seconds: float) -> None:
         self._accepting = False
@@ -141,7 +143,8 @@ class Languages:
         return await asyncio.to_thread(echoed, ids, scores, request.top or 0, language.tokenizer)
 
     async def close(self) -> None:
-        opened, self._open = list(self._open.values()), {}
+        opened, self._open = [*self._open.values(), *self._replaced], {}
+        self._replaced.clear()
         for language in opened:
             await asyncio.to_thread(language.close)
 
@@ -162,7 +165,7 @@ class Languages:
         """What the instance does not know of a long text takes several calls, and a client that goes away ends it."""
         model = self._plane.endpoint(request.model).reference.model
         known = 0 if model is None else model.known(step.place, step.ids)
-        for end in [*range(known + _PIECE, len(step.ids), _PIECE), len(step.ids)]:
+        for end in ends_of_calls(known, len(step.ids)):
             asked = self._asked(request, language, replace(step, ids=step.ids[:end]))
             answer = await self._plane.infer(NextTokenRequest(**asked, tokens=language.tokens, place=step.place))
         (after,) = answer.outputs.values()
@@ -232,8 +235,15 @@ class Languages:
             raise ServingError(Refusal.UNAVAILABLE, f"Model '{name}' cannot write texts: {error.message}") from error
         old, self._open[name] = self._open.get(name), new
         if old is not None:
-            await asyncio.to_thread(old.close)
+            self._replaced.append(old)
         return new
+
+    def _close_replaced(self) -> None:
+        """Close what was replaced, once no text is written with it any more."""
+        loop = asyncio.get_running_loop()
+        for language in self._replaced:
+            loop.run_in_executor(None, language.close)
+        self._replaced.clear()
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ def tokens_to_write(request: GenerationRequest, prompt: int, limits: TextLimits)
         raise ServingError(
             Refusal.INVALID, f"The prompt has {prompt:,} tokens; '{request.model}' accepts {limits.prompt:,} at most."
         )
+    if not request.wished:
+        return min(request.most or limits.answer, limits.answer)
     if request.most is not None and request.most > limits.answer:
         raise ServingError(
             Refusal.INVALID,

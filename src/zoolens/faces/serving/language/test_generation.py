@@ -11,8 +11,8 @@ import pytest
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest
 from zoolens.faces.serving.contracts.language import GenerationRequest, Sampling
-from zoolens.faces.serving.language import generation
 from zoolens.faces.serving.language.generation import Languages
+from zoolens.faces.serving.plane import text_request
 from zoolens.faces.serving.plane.data_plane import open_plane
 from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.manifests.files import write_manifest
@@ -106,7 +106,7 @@ def handed(monkeypatch):
         hand_over(session, tokens, kept)
 
     monkeypatch.setattr(IsolatedSession, "hand_over_tokens", counted)
-    monkeypatch.setattr(generation, "_PIECE", 16)
+    monkeypatch.setattr(text_request, "_PIECE", 16)
     return counts
 
 

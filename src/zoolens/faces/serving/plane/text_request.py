@@ -47,12 +47,10 @@ class TextTurn:
 
     def ends(self, tokens: Tensor) -> Iterator[int]:
         """Where calls end that compute a sequence: what the instance does not know of a long one takes several."""
-        known = common_beginning(self._instance.sequence, tokens)
-        yield from range(known + _PIECE, len(tokens), _PIECE)
-        yield len(tokens)
+        yield from ends_of_calls(common_beginning(self._instance.sequence, tokens), len(tokens))
 
     async def after(self, tokens: Tensor) -> Tensor:
-        """Log-probabilities of the token after a sequence."""
+        """Scores of the token after a sequence."""
         future: asyncio.Future[BatchOutcome] = asyncio.get_running_loop().create_future()
         self._instance.extend(tokens[None], future.set_result)
         outcome = await asyncio.shield(future)
@@ -61,6 +59,12 @@ class TextTurn:
             raise outcome.error or ZoolensError("The model gave no answer.")
         (after,) = outcome.answers.values()
         return np.asarray(after[0], np.float64)
+
+
+def ends_of_calls(known: int, count: int) -> Iterator[int]:
+    """Where the calls end that compute a sequence of so many tokens, of which the first ones are known."""
+    yield from range(known + _PIECE, count, _PIECE)
+    yield count
 
 
 Write = Callable[[TextTurn], Awaitable[int]]

@@ -97,7 +97,8 @@ class Latency(Policy):
         size = self._times.best_size(rung, least, max(1, situation.batch), self._set.margin * left)
         seconds = self._times.seconds(rung, size)
         waiting = max(situation.inputs_waiting, situation.waiting)
-        coming = math.floor(situation.arrival_rate * self._inputs_each * seconds)
+        # Whole requests: a part of one is nobody who waits.
+        coming = round(math.floor(situation.arrival_rate * seconds) * self._inputs_each)
         behind = waiting - size + coming
         used_behind = 0.0
         if behind > 0:

@@ -129,6 +129,12 @@ class HostedService:
             self.record(ServiceEvent(EventKind.LADDER, reason))
             log.warning("service %s keeps its ladder: its reference takes or gives other tensors now", self.name)
             return False
+        if self.service.texts is not None and built.reference_content != self.built.reference_content:
+            # Texts that wait are tokens already: another tokenizer or template would read something else in them.
+            reason = "The reference that writes texts was replaced: start the server again."
+            self.record(ServiceEvent(EventKind.LADDER, reason))
+            log.warning("service %s keeps its ladder: its reference was replaced", self.name)
+            return False
         policy = built.new_policy()
         spec = self._spec(built, policy)
         slots = self._plane.slots(spec)

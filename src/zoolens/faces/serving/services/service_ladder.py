@@ -88,6 +88,10 @@ class ServiceLadder:
         return frozenset(rungs[place].model for place in self.arms.values())
 
     @property
+    def reference_content(self) -> str:
+        return self.candidates[0].job.model.fingerprint
+
+    @property
     def identity(self) -> tuple[Any, ...]:
         """What another ladder must differ in to be worth a change: the tiers, their contents and their promises."""
         rungs = (*self.ladder.rungs, *self.extra)

@@ -131,9 +131,13 @@ def _objective(kept: ObjectiveCounts) -> str:
     verdict = "kept" if share >= kept.percentile / 100 else "not kept"
     refused = f", {kept.refused:,} were refused" if kept.refused else ""
     return (
-        f"{percent(share, 2)} of {total:,} requests were answered within {kept.bound * 1e3:.4g} ms in the server"
+        f"{percent(share, 2)} of {total:,} requests were answered within {_bound(kept.bound)} in the server"
         f"{refused}: the objective of {kept.percentile:.4g} % was {verdict}."
     )
+
+
+def _bound(seconds: float) -> str:
+    return f"{seconds * 1e3:.4g} ms" if seconds < 10 else f"{seconds:.4g} s"
 
 
 def _compared(row: SummedComparison, answered: int) -> str:

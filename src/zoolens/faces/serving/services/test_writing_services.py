@@ -132,6 +132,8 @@ def test_texts_are_written_by_one_tier_each_and_switches_are_events(store_path, 
             await refusals(plane, languages)
             said, part = await text(languages, echo=True)
             assert (said, part.written_tokens) == (f"AB 12{alone}", 6)
+            _, part = await text(languages, most=ANSWER + 4, wished=False)
+            assert part.written_tokens == ANSWER
 
     asyncio.run(serve())
     with open_store(store_path) as store:
@@ -139,7 +141,25 @@ def test_texts_are_written_by_one_tier_each_and_switches_are_events(store_path, 
     switches = [event for event in session.events if event.kind == "switch"]
     assert [(event.previous, event.model) for event in switches] == [(LARGE, SMALL), (SMALL, LARGE)]
     assert switches[0].reason.endswith(" wait.")
-    assert sum(session.answered.values()) == 9
+    assert sum(session.answered.values()) == 10
+
+
+def test_a_ladder_with_another_reference_is_not_served_to_texts_that_wait(store_path):
+    async def serve():
+        settings = HostSettings(refresh=0.0)
+        async with (
+            open_plane() as plane,
+            host_services(plane, {"lm": service()}, store=store_path, settings=settings) as hosted,
+        ):
+            built = hosted["lm"].built
+            ladder = replace(built.ladder, rungs=built.ladder.rungs[::-1])
+            assert not hosted["lm"].replace(replace(built, ladder=ladder, candidates=built.candidates[::-1]), "Anew.")
+            assert hosted["lm"].built is built
+
+    asyncio.run(serve())
+    with open_store(store_path) as store:
+        session = sessions(store, "lm", 1)[0]
+    assert "was replaced: start the server again" in session.events[-2].reason
 
 
 async def refusals(plane, languages):

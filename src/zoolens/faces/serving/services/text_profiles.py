@@ -64,7 +64,8 @@ class TextTimings:
 
 
 def check_writes(texts: TextSettings, reference: Candidate, candidate: Candidate) -> None:
-    """Refuse a model that does not write texts here, or not behind the tokens that the reference's prompts become."""
+    """Refuse a model that does not write texts here, or whose tokenizer makes other tokens of a prompt than the
+    reference's."""
     if not writes(candidate.job):
         task = candidate.job.manifest.task
         raise NotConvertible(f"its task is {task}" if task != "language-model" else _not_continued(candidate.job))
@@ -95,7 +96,7 @@ def ensure_text_timings(
     `settings` nothing is measured."""
     found = stored_text_timings(store, job, texts)
     if found is None and settings is not None:
-        measure_timings(store, job, run, (1,), progress, settings, contexts=_contexts(texts))
+        measure_timings(store, job, run, (), progress, settings, contexts=_contexts(texts))
         found = stored_text_timings(store, job, texts)
     if found is not None:
         return found

@@ -69,7 +69,8 @@ def read_completion(data: Mapping[str, Any]) -> OpenAiRequest:
     most = _whole(data, "max_tokens", 0)
     asked = _request(data, _prompts(data.get("prompt")), _COMPLETION_TOKENS if most is None else most, top)
     echo = _flag(data, "echo")
-    generations = tuple(replace(generation, echo=echo) for generation in asked.generations)
+    wished = most is not None
+    generations = tuple(replace(generation, echo=echo, wished=wished) for generation in asked.generations)
     return replace(asked, generations=generations, numbered=_flag(data, _NUMBERED))
 
 

@@ -95,7 +95,9 @@ def _context(job: Job, screened: Dataset) -> Axis | NotSwept:
     if longest <= declared.max_length:
         return NotSwept(CONTEXT, f"no text has more than the {declared.max_length:,} tokens of max_length.")
     # A length that still cuts texts leaves out their last tokens, and is not compared on the same ones.
-    length = next((length for length in lengths if length >= longest), lengths[-1])
+    length = next((length for length in lengths if length >= longest), None)
+    if length is None:
+        return NotSwept(CONTEXT, f"texts have up to {longest:,} tokens; at most {lengths[-1]:,} are tried.")
     choice = AxisChoice(_SLOT, CONTEXT, f"{length:,} tokens", _of_length(length))
     return Axis(_SLOT, f"{declared.max_length:,} tokens", (choice,))
 

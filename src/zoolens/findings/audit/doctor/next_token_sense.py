@@ -6,6 +6,7 @@ a few hundred tokens. Whether the answers belong to their positions can be told,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -23,6 +24,7 @@ from zoolens.inventory.tasks.language_model import answered_positions
 from zoolens.inventory.tasks.task import Answers
 
 LEAST_TEXTS: Final = 6  # with fewer, no pattern of signs has a probability below 5 %
+_RARE: Final = 1.64  # standard deviations of a count, beyond which one in twenty lies
 
 
 class Works(StrEnum):
@@ -47,6 +49,12 @@ class _Foreseen:
     exchanged: float
     positions: int
     p_value: float  # of the sign flips of texts; 1 where there are no more right ones than when exchanged
+
+    @property
+    def more_than_exchanged(self) -> bool:
+        """Whether so many right ones would be rare if answers were exchanged: that texts do not prove more, as where
+        only a few of them have any, does not say that there is nothing."""
+        return self.p_value < ALPHA or self.right > self.exchanged + _RARE * math.sqrt(max(self.exchanged, 1.0))
 
     @property
     def words(self) -> str:
@@ -79,7 +87,7 @@ def next_token_sense(evidence: Evidence, noun: str, *, corrected: bool = False) 
     depends, nothing = found.p_value < ALPHA, found_nothing(evidence)
     if depends and not nothing:
         return NextTokenSense(Works.YES, f"{model} works on these {noun}: {facts}.")
-    if not depends and nothing and evidence.n >= FEWEST:
+    if not found.more_than_exchanged and nothing and evidence.n >= FEWEST:
         return NextTokenSense(Works.NO, f"{model} does not work on these {noun}: {facts}.")
     return NextTokenSense(Works.UNKNOWN, f"Whether the model works cannot be told from these {noun}: {facts}.")
 

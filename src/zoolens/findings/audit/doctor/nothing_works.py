@@ -47,7 +47,7 @@ def doubt_nothing(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> D
         return _undecided(diagnosis, evidence, bench.noun) if unsure else diagnosis
     sense = next_token_sense(evidence, bench.noun)
     if sense is not None and sense.works is not Works.NO:
-        return _undecided(diagnosis, evidence, bench.noun)
+        return _undecided(diagnosis, evidence, bench.noun) if diagnosis.status is Status.RIGHT else diagnosis
     error = diagnosis.trials[0].error
     sentence = (
         f"Nothing works: neither as declared nor with any of {len(diagnosis.trials) - 1} variants is {figures.name} "

@@ -82,3 +82,18 @@ def test_tokens_that_are_foreseen_with_too_much_certainty_elsewhere_are_not_call
         return scores
 
     assert sense_of(24, sure).works is Works.UNKNOWN
+
+
+def test_right_tokens_in_a_few_texts_alone_are_not_called_nothing():
+    """Three of 24 texts are foreseen whole, which texts as they differ do not prove to be no chance."""
+    texts = iter(range(24))
+
+    def some(random, following):
+        known = next(texts) < 3
+        wanted = following if known else random.integers(0, VOCABULARY, len(following))
+        scores = np.zeros((len(following), VOCABULARY), np.float32)
+        scores[np.arange(len(following)), wanted] = 40
+        return scores
+
+    found = sense_of(24, some)
+    assert found.works is Works.UNKNOWN, found.sentence

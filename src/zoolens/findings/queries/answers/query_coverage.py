@@ -64,7 +64,7 @@ def _gaps(plan: Plan, rows: Mask) -> Iterator[Gap]:
         compared = ~np.isnan(view.agreement(plan.reference.row))
         # The name of a dataset in the store is not where it lies.
         evaluate = (
-            f"Evaluate it on {data}: `zoolens runs show` of a run there names the data for `zoolens eval --data`."
+            f"Evaluate it on {data}: `zoolens runs show RUN` of any run on it shows what `zoolens eval --data` takes."
         )
         reasons += [
             (~view.answered, f"without answers on {data}", evaluate),
