@@ -23,7 +23,7 @@ these processes.
 Temporary files lie in memory where there is room for them: every commit to a store waits until the disk has it, and for
 two processes this adds up to minutes. TMPDIR, if set, says where they lie instead.
 
-Settings of the user's own zoolens do not hold for tests: one of them would write into the store that ZOOLENS_STORE names.
+Settings of the user's own zoolens do not hold for tests: one would write into the store that ZOOLENS_STORE names.
 
 Ctrl-C is not ignored, whatever the shell that started us does (one behind `&` or `trap '' INT`): processes that a test
 starts and interrupts would inherit that."""
