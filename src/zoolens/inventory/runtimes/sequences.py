@@ -82,6 +82,13 @@ def check_vocabulary(ids: NDArray[np.integer], vocabulary: int, model: str) -> N
         )
 
 
+def largest_difference(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
+    """Of logarithms of probabilities, where tokens that both rule out (-inf) do not differ. NaN if any is NaN."""
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(a - b)
+    return float(np.where(a == b, 0.0, apart).max())
+
+
 def log_probabilities(scores: NDArray[Floating]) -> NDArray[Floating]:
     """The logarithms of the probabilities of scores (… × tokens), in their type. Their exponentials sum up to 1."""
     largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)

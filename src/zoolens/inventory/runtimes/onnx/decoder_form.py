@@ -26,6 +26,8 @@ _PREFIX: Final = "past_key_values."
 _BRANCH: Final = "use_cache_branch"
 _SEQUENCE: Final = 2  # the axis along which caches grow
 _FLOATS: Final = ("float32", "float16")
+# ONNX Runtime's operators that are given how many tokens each text has, and take these to be the first ones.
+_COUNTING: Final = (b"GroupQueryAttention", b"SparseAttention", b"PagedAttention")
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,17 @@ class DecoderForm:
         mask = np.ones(tokens.shape, np.int64) if self.mask is None else feeds[self.mask.name]
         if mask.shape != tokens.shape:
             raise ModelError(f"The mask of {shape_text(tokens.shape)} tokens is {shape_text(mask.shape)}.")
-        if self.positions is None and (np.diff(mask.astype(np.int64), axis=1) > 0).any():
-            raise ModelError(
-                "The model counts positions from the beginning of each row, so that padding may only follow a text.",
-                hint="Declare tokenizer: {padding_side: right} in the manifest.",
-            )
+        if self.positions is None and self.pads_before(feeds):
+            raise _only_behind("counts positions from the beginning of each row")
         empty = zip(self.pasts, self.empty_caches(len(tokens)), strict=True)
         return {**self.feeds(tokens, mask), **{spec.name: cache for spec, cache in empty}}
+
+    def pads_before(self, feeds: Mapping[str, Tensor]) -> bool:
+        """Whether any text has padding before one of its tokens."""
+        if self.mask is None:
+            return False
+        mask = feeds[self.mask.name].astype(np.int64)
+        return bool((np.diff(mask, axis=1) > 0).any())
 
     def feeds(self, tokens: Tensor, mask: Tensor, kept: int = 0) -> dict[str, Tensor]:
         """All inputs but the caches. `mask` is of all tokens, of which the last are given."""
@@ -92,6 +98,20 @@ class DecoderForm:
         if len(shape) == 3 and tuple(shape) == (wanted[0], 1, wanted[2]):
             raise _only_last()
         raise ModelError(f"The logits of {shape_text(tokens.shape)} tokens are {shape_text(shape)}.")
+
+
+def check_counting(content: bytes) -> None:
+    """Refuse padding before a text where an attention in the file only knows how many tokens each text has."""
+    counting = next((name for name in _COUNTING if name in content), None)
+    if counting is not None:
+        raise _only_behind(f"has attention of the kind {counting.decode()}, which takes the first tokens of each row")
+
+
+def _only_behind(why: str) -> ModelError:
+    return ModelError(
+        f"The model {why}, so that padding may only follow a text.",
+        hint="Declare tokenizer: {padding_side: right} in the manifest.",
+    )
 
 
 def takes_caches(inputs: Iterable[TensorSpec]) -> bool:

@@ -19,7 +19,7 @@ from zoolens.inventory.runtimes.devices import device_index
 from zoolens.inventory.runtimes.isolation.packed import BFLOAT16, STRING, TEXT_BYTES, packed, unpacked_texts, widened
 from zoolens.inventory.runtimes.model_files.model_reading import model_bytes
 from zoolens.inventory.runtimes.observing import Captured, CapturePoint, Profile, check_points
-from zoolens.inventory.runtimes.onnx.decoder_form import LOGITS, decoder_form
+from zoolens.inventory.runtimes.onnx.decoder_form import LOGITS, check_counting, decoder_form
 from zoolens.inventory.runtimes.onnx.onnx_editing import edited, node_label, unique_names
 from zoolens.inventory.runtimes.onnx.onnx_file import OnnxGraph, check_external, read_graph
 from zoolens.inventory.runtimes.onnxruntime.fused_operators import computed_tensors, fused_nodes, made_tensors
@@ -143,6 +143,7 @@ class OnnxSession(Session):
         if self._decoder is not None:
             self.inputs = self._decoder.inputs
             self.outputs = tuple(spec for spec in self.outputs if spec.name not in self._decoder.presents)
+        self._padding_checked = False
         self._output_names = [spec.name for spec in self.outputs]
         self._packed = {spec.name: spec.dtype for spec in self.inputs if spec.dtype in (BFLOAT16, STRING)}
         self._widened = any(node.type == "tensor(bfloat16)" for node in session.get_outputs())
@@ -170,7 +171,11 @@ class OnnxSession(Session):
         if self._decoder is None:
             return feeds
         check_feeds(self.inputs, feeds)
-        return self._decoder.whole_texts(feeds)
+        whole = self._decoder.whole_texts(feeds)
+        if self._decoder.pads_before(feeds) and not self._padding_checked:
+            check_counting(model_bytes(self._model.path()))
+            self._padding_checked = True
+        return whole
 
     def _unpacked(self, feeds: Mapping[str, Tensor]) -> dict[str, Any]:
         """Feeds as ONNX Runtime takes them: its Python interface knows bfloat16 only as values of its own, made from

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zoolens.base.errors import UnsupportedAbility
 from zoolens.inventory.runtimes.onnx.decoder_form import LOGITS, DecoderForm
 from zoolens.inventory.runtimes.runtime import shape_text
-from zoolens.inventory.runtimes.sequences import Array, Ids, Sequences, log_probabilities
+from zoolens.inventory.runtimes.sequences import Array, Ids, Sequences, largest_difference, log_probabilities
 
 _PIECE: Final = 512  # tokens at once: the network answers the whole vocabulary for each of them
 _TRIED: Final = (3, 2, 1)  # tokens of each call with which it is tried whether the cache changes the answer
@@ -91,7 +91,7 @@ class CachedSequences:
         whole = log_probabilities(self._continued(ids, self._empty(1))[0][0])
         parts = log_probabilities(np.concatenate(list(self._in_parts(ids))))
         if self._is_exact:
-            difference, most, unit = np.abs(parts - whole).max(), _EXACT, "nats from"
+            difference, most, unit = largest_difference(parts, whole), _EXACT, "nats from"
         else:
             variation = np.abs(np.exp(parts) - np.exp(whole)).sum(axis=1) / 2
             difference, most, unit = variation.max(), _COARSE, "in total variation from"

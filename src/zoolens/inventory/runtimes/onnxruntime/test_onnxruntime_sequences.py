@@ -235,6 +235,52 @@ def test_a_network_that_makes_nothing_of_its_caches_does_not_go_on(folder):
             session.extend(ids(IDS), 0)
 
 
+def with_bias(*numbers):
+    """These numbers are added to the logits."""
+
+    def change(graph):
+        (node,) = (node for node in graph.node if node.output[0] == "logits")
+        node.output[0] = "logits_without"
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array(numbers, np.float32), "bias"))
+        graph.node.append(onnx.helper.make_node("Add", ["logits_without", "bias"], ["logits"]))
+
+    return change
+
+
+def test_tokens_may_be_ruled_out(folder):
+    path = changed(folder, with_bias(-np.inf, *[0.0] * (VOCABULARY - 1)))
+    with opened(path) as session:
+        session.extend(ids(IDS), 0)
+        found = session.extend(ids([2]))
+        assert np.isneginf(found[0, 0])
+        np.testing.assert_allclose(
+            found, log_probabilities(session.predict(feeds([*IDS, 2]))["logits"][:, -1]), atol=2e-5
+        )
+
+
+def counting(graph):
+    """An attention beside the network that is given lengths only."""
+    constants = {
+        "q": np.zeros((1, 1, 16), np.float32), "past": np.zeros((1, 1, 0, 8), np.float32),
+        "k": np.zeros((1, 1, 8), np.float32), "ends": np.array([0], np.int32), "total": np.array(1, np.int32),
+    }  # fmt: skip
+    for name, value in constants.items():
+        graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    inputs = ["q", "k", "k", "past", "past", "ends", "total"]
+    numbers = {"num_heads": 2, "kv_num_heads": 1}
+    made = ["attended", "kept_keys", "kept_values"]
+    node = onnx.helper.make_node("GroupQueryAttention", inputs, made, domain="com.microsoft", **numbers)
+    graph.node.append(node)
+
+
+def test_padding_before_a_text_is_refused_where_attention_knows_lengths_only(folder):
+    with opened(changed(folder, counting)) as session:
+        answer = session.predict(padded(BEHIND))["logits"]
+        np.testing.assert_allclose(answer[:, : len(IDS)][0], language_models.reference(IDS), atol=2e-5)
+        with pytest.raises(ModelError, match=r"GroupQueryAttention, which takes the first .* may only follow a text"):
+            session.predict(padded(BEFORE))
+
+
 def test_inner_values_and_times_need_no_caches_either(session):
     assert session.profile(feeds(IDS))
     name = next(point.name for point in session.capture_points() if point.name == "present.0.key")

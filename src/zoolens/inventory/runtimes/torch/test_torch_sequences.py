@@ -21,6 +21,13 @@ LLAMA = {
     "num_key_value_heads": 2, "max_position_embeddings": 64, "initializer_range": 0.4,
 }  # fmt: skip
 GPT2 = {"vocab_size": 40, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 64, "initializer_range": 0.4}
+LONGROPE = {
+    **LLAMA, "max_position_embeddings": 32,
+    "rope_parameters": {
+        "rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 8, "factor": 4.0,
+        "short_factor": [1.0, 1.0], "long_factor": [3.0, 9.0],
+    },
+}  # fmt: skip
 MISTRAL = {**LLAMA, "sliding_window": 8}
 BERT = {**LLAMA, "max_position_embeddings": 64, "type_vocab_size": 1}
 del BERT["num_key_value_heads"]
@@ -65,6 +72,41 @@ def test_a_sequence_is_continued_as_the_whole_forward_answers(tmp_path, name, se
         other = np.concatenate([texts[:, :12], ids(9, rows=3, seed=4)], axis=1)
         np.testing.assert_allclose(session.extend(other[:, 12:], 12), after(session, other), atol=2e-5)
         np.testing.assert_allclose(session.extend(texts[:1], 0), after(session, texts[:1]), atol=2e-5)
+
+
+@pytest.mark.parametrize("pieces", [False, True])
+def test_keys_are_computed_anew_where_longrope_changes_its_factors(tmp_path, monkeypatch, pieces):
+    text = ids(14, rows=2)
+    monkeypatch.setattr(torch_sequences, "_PIECE", 4)
+    with Torch().open(files(tmp_path, settings=LONGROPE)) as session:
+        session.extend(text[:, :6])
+        session._sequences._whole = not pieces
+        for end in range(7, 15):
+            np.testing.assert_allclose(session.extend(text[:, end - 1 : end]), after(session, text[:, :end]), atol=2e-5)
+        np.testing.assert_allclose(session.extend(text[:, 5:7], 5), after(session, text[:, :7]), atol=2e-5)
+        np.testing.assert_allclose(session.extend(text[:, 7:], 7), after(session, text), atol=2e-5)
+
+
+def without_token(session):
+    """The network rules one token out."""
+
+    def rule_out(module, given, answer):
+        answer.logits[..., 5] = -torch.inf
+
+    session._module.register_forward_hook(rule_out)
+
+
+def test_tokens_may_be_ruled_out(tmp_path):
+    with Torch().open(files(tmp_path)) as session:
+        without_token(session)
+        found = session.extend(ids(5))
+        np.testing.assert_allclose(found, after(session, ids(5)), atol=2e-5)
+        assert np.isneginf(found[:, 5]).all()
+    made = files(tmp_path, settings={**LLAMA, "is_causal": False})
+    with Torch().open(made) as session:
+        without_token(session)
+        with pytest.raises(UnsupportedAbility, match="nats from those without"):
+            session.extend(ids(4))
 
 
 def test_tokens_that_stay_are_not_computed_again(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError, UnsupportedAbility
-from zoolens.inventory.runtimes.sequences import Array, Sequences
+from zoolens.inventory.runtimes.sequences import Array, Sequences, largest_difference
 from zoolens.inventory.runtimes.torch.profiler_marks import Marks, marked_modules
 from zoolens.inventory.runtimes.torch.torch_fixed_keys import FixedKeys, distributions
 
@@ -34,6 +34,7 @@ class CachedSequences:
             raise _unable("it answers the whole vocabulary for each token; mode eager continues it")
         self._keys = FixedKeys(torch, module, device, longest) if recorded else GrowingKeys(torch, module, device)
         self._sequences = Sequences("the model", int(config.vocab_size), longest)
+        self._borders = tuple(_longrope_borders(config))
         self._alive = 0  # tokens whose keys and values are kept
         self._tried = False
 
@@ -44,10 +45,16 @@ class CachedSequences:
         # Nothing counts as kept until all went well: a cut may fail between two layers.
         before, self._alive = self._alive, 0
         rows, count = whole.shape
+        if any((before > border) != (count > border) for border in self._borders):
+            # Keys are turned by other factors on the other side of the border.
+            self._keys.forget()
+            before = 0
         try:
             begin = self._keys.cut(before, stays)
             self._keys.make_room(rows, count, begin)
-            step = count if self._whole else max(1, _PIECE // rows)
+            # Pieces on both sides of a border would be turned by different factors.
+            crossed = any(begin < border < count for border in self._borders)
+            step = count if self._whole or crossed else max(1, _PIECE // rows)
             for place in range(begin, count, step):
                 found = self._keys.after(whole[:, place : place + step], place)
             answer = self._fetched(*found)
@@ -92,9 +99,9 @@ class CachedSequences:
         self._keys.after(ids[:, -2:-1], _TRIED - 2)
         ours = self._fetched(*self._keys.after(ids[:, -1:], _TRIED - 1))
         whole = self._module(input_ids=torch.from_numpy(ids.astype(np.int64)).to(self._device)).logits
-        difference = np.abs(ours - self._fetched(*distributions(torch, whole[:, -1]))).max()
+        difference = largest_difference(ours, self._fetched(*distributions(torch, whole[:, -1])))
         exact = next(self._module.parameters()).dtype == torch.float32 and not torch.is_autocast_enabled()
-        if difference > (_EXACT if exact else _COARSE):
+        if not difference <= (_EXACT if exact else _COARSE):
             raise _unable(f"its answers with a cache are up to {difference:.2g} nats from those without")
         self._keys.forget()
         self._alive, self._tried = 0, True
@@ -152,6 +159,18 @@ def _language_config(module: Any) -> Any:
     if not isinstance(getattr(config, "vocab_size", None), int):
         raise ModelError("The model's configuration states no vocab_size.")
     return config
+
+
+def _longrope_borders(config: Any) -> Iterator[int]:
+    """The lengths beyond which rotary positions are turned by the long factors instead of the short ones."""
+    parameters = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    by_layer_type = [value for value in parameters.values() if isinstance(value, Mapping)]
+    for rope in (parameters, *by_layer_type):
+        # Transformers 4 knew older names, and kept the length in the configuration.
+        if rope.get("rope_type", rope.get("type")) in ("longrope", "su"):
+            length = rope.get("original_max_position_embeddings")
+            length = length or getattr(config, "original_max_position_embeddings", None)
+            yield int(length or config.max_position_embeddings)
 
 
 def _unable(reason: str) -> UnsupportedAbility:
