@@ -79,7 +79,7 @@ def test_a_token_in_front_is_named(model):
     assert cause.kind is Kind.PREPROCESSING
     assert cause.proved
     assert f"from token 1 on (51 in A, {language_models.VOCABULARY - 2} in B)" in cause.words
-    assert "without 1 of them B's are the other's" in cause.words
+    assert "without that one token, B's are the same as A's" in cause.words
     assert any("have other shapes" in line for line in lines(found))
 
 
@@ -145,6 +145,7 @@ def test_quantisation_is_named_with_what_it_costs(in_torch, model, tmp_path):
     cause = found.causes[0]
     assert (cause.kind, cause.proved) == (Kind.QUANTISATION, True)
     assert "13 of 20 tensors (81.6 % of the numbers), rounded to Q8_0 and Q4_0" in cause.words
+    assert "other weights in 13 of 20 layers" in cause.words
     assert "model.layers.*.self_attn.v_proj (dense)" in cause.words
     assert sum(fact.in_trunk for fact in found.layers) == 2 * language_models.LAYERS
 
@@ -153,7 +154,8 @@ def test_quantisation_is_named_with_what_it_costs(in_torch, model, tmp_path):
 def test_another_rotation_is_not_taken_for_quantisation(in_torch, model, tmp_path):
     (quantised,) = copies(model("turned", FAULTS["rope"][0]), tmp_path / "copies", ["Q4_0"])
     found = compared(in_torch, f"{quantised}@llamacpp")
-    rotation, weights = found.causes[:2]
-    assert (rotation.kind, rotation.proved) == (Kind.WEIGHTS, True)
-    assert "in B blk.0.rope_" in rotation.words
+    cosines, sines, weights = found.causes[:3]
+    for rotation in (cosines, sines):
+        assert (rotation.kind, rotation.proved) == (Kind.WEIGHTS, True)
+        assert "in B blk.0.rope_" in rotation.words
     assert weights.kind is Kind.QUANTISATION

@@ -91,6 +91,11 @@ class AnswerPairs:
         return any(row.deviation.why == "shape" for row in self.rows)
 
     @property
+    def first_of_other_shape(self) -> int:
+        """The first input whose answers have other shapes; others may be worse, such as one without numbers."""
+        return next(row.index for row in self.rows if row.deviation.why == "shape")
+
+    @property
     def equal(self) -> bool:
         """Whether every number of every output that was compared is the same on both sides."""
         return not self.max_error and not any(other.error for other in self.others)
@@ -140,6 +145,7 @@ def compare_answers(a: Side, b: Side, dataset: Dataset, progress: Progress | Non
             where = (index, dataset.read(index).id, int(labels[index]))
             if kind == "raw outputs" and main_a.shape != main_b.shape and other_token_counts(*fed):
                 rows.append(AnswerPair(*where, -1, -1, math.inf, Deviation(math.inf, "shape"), True))
+                watcher.advance(1)
                 continue
             rows.append(_row(a, b, where, main_a, main_b, kind))
             others = [_farther(other, index, outputs) for other in others]

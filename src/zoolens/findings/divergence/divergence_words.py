@@ -238,8 +238,10 @@ def _alone(side: Mapping[str, Any] | None) -> str:
     return _moved(side["local"], side["local_why"])
 
 
-def _moved(error: float | None, why: str) -> str:
-    """A deviation in words; in data an infinite one is None."""
+def _moved(error: float | None, why: str | None) -> str:
+    """A deviation in words; in data an infinite one is None, and so is the reason of one that is not known."""
+    if why is None:
+        return "–"
     if why != "value":
         return why
     return number(math.inf if error is None else error)
@@ -330,8 +332,8 @@ def _layer(fact: LayerFacts) -> dict[str, Any]:
         "why": _ONE_SIDE if layer.between is None else layer.between.why,
         "floor": layer.floor,
         "beyond": layer.beyond,
-        "files": 0.0 if layer.files is None else layer.files.error,
-        "files_why": "value" if layer.files is None else layer.files.why,
+        "files": None if layer.files is None else layer.files.error,
+        "files_why": None if layer.files is None else layer.files.why,
         "files_beyond": layer.files_beyond,
         "verdict": _verdict(layer),
         "sides": {label: _side_layer(side) for label, side in zip("ab", layer.sides, strict=True) if side is not None},

@@ -325,8 +325,9 @@ def _by_answers(a: Side, b: Side, asked: _Asked) -> Divergence:
 def _by_tokens(a: Side, b: Side, asked: _Asked) -> Divergence:
     """Return the comparison of two sides that read a text as different counts of tokens: no layer of one stands beside
     one of the other."""
-    causes = token_causes(a, b, _examine(a, b, asked.chosen[0]), ASSUMED_FLOOR)
-    return replace(_by_answers(a, b, asked), causes=causes, understood=OTHER_TOKENS)
+    other = asked.answers.first_of_other_shape
+    causes = token_causes(a, b, _examine(a, b, other), ASSUMED_FLOOR)
+    return replace(_by_answers(a, b, replace(asked, chosen=[other])), causes=causes, understood=OTHER_TOKENS)
 
 
 def _worst(answers: AnswerPairs, count: int) -> list[int]:

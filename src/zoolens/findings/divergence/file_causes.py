@@ -34,8 +34,7 @@ from zoolens.findings.graph.ir.file_operators import is_file_operator
 from zoolens.findings.graph.ir.model import Graph
 
 _LISTED: Final = 5  # differences that are named one by one
-_COSTLY: Final = 3  # layers of a quantised file that are named
-_RESTORED: Final = 80  # layers that are restored one at a time
+_ALSO: Final = 3  # places that differ without moving an answer, which are named
 _UNPAIRED: Final = ("missing", "extra")
 
 
@@ -179,7 +178,7 @@ def _definitions(exchange: Exchange) -> list[Cause]:
     kinds = {difference.kind for difference in every}
     if "quantisation" in kinds and kinds <= {"quantisation", "weights"}:
         return [quantised(exchange, every, proof)]
-    learned = sum(bool(graphs.a.by_name[pair.a].parameters) for pair in graphs.pairs)
+    learned = _learned_layers(graphs)
     # A table of constants, such as the rotations of positions, is no weight that a type may have rounded.
     weights = [
         difference for difference in every if difference.kind == "weights" and not _is_constant(graphs, difference)
@@ -196,6 +195,12 @@ def _definitions(exchange: Exchange) -> list[Cause]:
     if math.isinf(proof.after):
         return [_other_structure(graphs)]
     return _listed(graphs, every, proof)
+
+
+def _learned_layers(graphs: Aligned) -> int:
+    """How many layers of A have weights. Tables of constants are none."""
+    nodes = [graphs.a.by_name[pair.a] for pair in graphs.pairs]
+    return sum(bool(node.parameters) and node.op != "constant" for node in nodes)
 
 
 def _listed(graphs: Aligned, every: Sequence[FileDifference], proof: Proof) -> list[Cause]:
@@ -217,7 +222,7 @@ def _listed(graphs: Aligned, every: Sequence[FileDifference], proof: Proof) -> l
 def _alike(graphs: Aligned, difference: FileDifference) -> tuple[str, str]:
     graph, name = _place_of(graphs, difference)
     if _is_constant(graphs, difference):
-        return kind_of_layer(label_of(graph, name)), ""
+        return f"{kind_of_layer(label_of(graph, name))} {graph.by_name[name].shape}", difference.words
     if difference.kind == "attribute":
         return graph.by_name[name].op, difference.words
     return name, difference.words
@@ -240,7 +245,7 @@ def _also(graphs: Aligned, every: Sequence[FileDifference], place: Sequence[File
     names = [_place_of(graphs, difference) for difference in every if difference not in place]
     if not names:
         return ""
-    shown = first_few([label_of(graph, name) for graph, name in names], _COSTLY)
+    shown = first_few([label_of(graph, name) for graph, name in names], _ALSO)
     return f"; they also differ in {shown}, which moves none of the examined answers beyond rounding"
 
 

@@ -74,7 +74,9 @@ def token_words(fed_a: Array, fed_b: Array) -> str:
     more = len(theirs) - len(ours)
     label, longer, rest = ("B", theirs, ours) if more > 0 else ("A", ours, theirs)
     if np.array_equal(longer[first + abs(more) :], rest[first:]):
-        return f"{words}; without {abs(more):,} of them {label}'s are the other's"
+        other = "A" if label == "B" else "B"
+        added = "that one token" if abs(more) == 1 else f"these {abs(more):,} tokens"
+        return f"{words}; without {added}, {label}'s are the same as {other}'s"
     return words
 
 

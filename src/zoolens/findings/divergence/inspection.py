@@ -58,7 +58,7 @@ class SideLayer:
 class InspectedLayer:
     """One value of both graphs. `between` is the difference of the sides there, None where only one of them shows it;
     `floor` is what rounding may do to that. `files` is the difference of what the two files say it is, computed
-    exactly, and `files_floor` what rounding may do to that; None where both have one graph and one input."""
+    exactly, and `files_floor` what rounding may do to that; None where that is not known."""
 
     pair: NodePair
     between: Deviation | None
@@ -318,7 +318,7 @@ def _layer(
     shown = [side.floor for side in (side_a, side_b) if side is not None]
     floor = floor_between(views[0].side, views[1].side, shown)
     if same:
-        return InspectedLayer(pair, between, floor, side_a, side_b)
+        return InspectedLayer(pair, between, floor, side_a, side_b, Deviation(0.0))
     files = deviation_of_finite(exact_b, exact_a)
     files_floor = floor_between(views[0].side, views[1].side, (floor_a, floor_b))
     return InspectedLayer(pair, between, floor, side_a, side_b, files, files_floor)

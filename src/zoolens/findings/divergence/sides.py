@@ -11,6 +11,7 @@ import numpy as np
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.divergence.points import Observed
+from zoolens.findings.graph.diff.phrases import plural
 from zoolens.findings.graph.ir.model import Array, Graph
 from zoolens.findings.graph.passes.axis_labels import canonical_order
 from zoolens.findings.measure.jobs import Job
@@ -103,7 +104,8 @@ class Side:
         by_place = [node.name for node in own]
         specs = self.subject.session.inputs
         if len(specs) != len(by_place):
-            raise ModelError(f"The graph of {self.job.entry.ref} has {len(by_place)} inputs, its session {len(specs)}.")
+            graph_has = plural(len(by_place), "input")
+            raise ModelError(f"The graph of {self.job.entry.ref} has {graph_has}, its session {len(specs)}.")
         return [(spec, nodes.get(spec.name, by_place[place])) for place, spec in enumerate(specs)]
 
     def _axes(self, node: str) -> str:

@@ -2,10 +2,12 @@
 
 from types import SimpleNamespace
 
+import math
 import numpy as np
 import pytest
 
-from zoolens.findings.divergence.divergence_answers import AnswerPairs, _row
+from zoolens.base.numerics.deviation import Deviation
+from zoolens.findings.divergence.divergence_answers import AnswerPair, AnswerPairs, _row
 from zoolens.findings.divergence.divergence_words import lines
 from zoolens.findings.divergence.test_result import divergence
 from zoolens.inventory.runtimes.runtime import TensorSpec
@@ -35,6 +37,14 @@ def test_classes_of_pixels_differ_or_do_not():
     assert "whole numbers, such as classes, of which up to 25.00 % differ on an input" in told
     assert "image: 25.00 % of its numbers differ" in told
     assert "relative" not in told
+
+
+def test_the_input_with_other_tokens_is_not_the_one_without_numbers():
+    broken = AnswerPair(0, "first", -1, -1, -1, math.inf, Deviation(math.inf, "not finite"), True)
+    longer = AnswerPair(1, "second", -1, -1, -1, math.inf, Deviation(math.inf, "shape"), True)
+    found = AnswerPairs((broken, longer), "raw outputs")
+    assert found.other_shapes
+    assert found.first_of_other_shape == 1
 
 
 @pytest.mark.parametrize("one", [side("segmentation", "uint8", 0.5), side("regression"), side("other")])

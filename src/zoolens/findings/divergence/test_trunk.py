@@ -36,7 +36,8 @@ def test_growth_is_told_from_the_first_layer_that_differs():
     grown = [*quiet, *(fact(f"sum{place}", place * 1e-2, in_trunk=True) for place in range(10))]
     first, along = growth_in_files(grown)
     assert "first differ at sum1" in first
-    assert along.startswith("Along the 10 sums")
+    assert "Of the values that a side shows" in first
+    assert along.startswith("Along the 10 sums through which everything passes, it is 0 at sum0, ")
     assert along.count(" at ") == 6
     unknown = [replace(each, layer=replace(each.layer, files=None)) for each in grown]
     assert not list(growth_in_files(unknown))

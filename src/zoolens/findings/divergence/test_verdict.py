@@ -36,6 +36,13 @@ def moved(divergence, error, **changes):
     return replace(divergence, answers=replace(divergence.answers, rows=rows), **changes)
 
 
+def test_what_two_files_say_of_a_layer_is_nought_or_not_known(same):
+    assert {layer["files"] for layer in as_data(same)["layers"]} == {0.0}
+    unknown = replace(same.layers[0], layer=replace(same.layers[0].layer, files=None))
+    (layer,) = as_data(replace(same, layers=(unknown,)))["layers"]
+    assert (layer["files"], layer["files_why"]) == (None, None)
+
+
 def test_the_verdict_rests_on_all_layers_of_both_graphs(same):
     assert same.verdict.outcome is Outcome.SAME
     rounded = moved(same, 1e-9)

@@ -35,21 +35,19 @@ def trunk_of(graph: Graph) -> frozenset[str]:
 
 def growth_in_files(layers: Sequence[LayerFacts]) -> Iterator[str]:
     """Where what the two files say begins to differ, and how that grows from block to block."""
-    first = next((fact for fact in layers if fact.layer.files_beyond), None)
-    if first is None or first.layer.files is None:
+    known = [(fact, fact.layer.files) for fact in layers if fact.layer.files is not None]
+    differing = [(fact, files) for fact, files in known if fact.layer.files_beyond]
+    if not differing:
         return
+    first, files = differing[0]
     yield (
-        f"Computed exactly, without the runtimes, files and inputs first differ at {first.label}: relative difference "
-        f"{number(first.layer.files.error)} (floor {number(first.layer.files_floor)})."
+        f"Of the values that a side shows, those of the two files and inputs, computed exactly, first differ at "
+        f"{first.label}: relative difference {number(files.error)} (floor {number(first.layer.files_floor)})."
     )
-    sums = [fact for fact in layers if fact.in_trunk]
+    sums = [(fact, files) for fact, files in known if fact.in_trunk]
     if len(sums) < _FEWEST:
         return
     step = (len(sums) - 1) / (_SHOWN - 1)
     chosen = [sums[round(step * place)] for place in range(_SHOWN)] if len(sums) > _SHOWN else sums
-    shown = ", ".join(f"{_of_files(fact)} at {fact.label}" for fact in chosen)
-    yield f"Along the {len(sums)} sums that all passes through it is {shown}."
-
-
-def _of_files(fact: LayerFacts) -> str:
-    return "0" if fact.layer.files is None else number(fact.layer.files.error)
+    shown = ", ".join(f"{number(files.error)} at {fact.label}" for fact, files in chosen)
+    yield f"Along the {len(sums)} sums through which everything passes, it is {shown}."

@@ -13,12 +13,12 @@ from zoolens.findings.divergence.divergence_causes import Cause, Kind, Proof, la
 from zoolens.findings.divergence.examined import relative_difference
 from zoolens.findings.divergence.exchange import Exchange
 from zoolens.findings.divergence.file_differences import FileDifference, Rounding
-from zoolens.findings.graph.weights.weight_diff import SUFFIXES, weight_diff
+from zoolens.findings.graph.weights.weight_diff import SUFFIXES, WeightDiff, weight_diff
 from zoolens.findings.graph.weights.weight_words import headline
 
 _COSTLY: Final = 3  # layers that are named
 _RESTORED: Final = 80  # layers that are restored one at a time
-_NUMBER: Final = re.compile(r"\d+")
+_NUMBER: Final = re.compile(r"(?<=[./])\d+(?=[./])")  # of a block: w1 and w2 are matrices of two kinds
 _MOST_BYTES: Final = 1 << 30  # of both files together, whose values are compared with the steps of their types
 
 
@@ -60,8 +60,7 @@ def other_weights(
     if rounding is not None:
         words = f"{rounding.side}'s file keeps weights rounded to {rounding.precision} in {begins}"
     elif (known := _known_of_weights(exchange)) is not None:
-        is_rounding, said = known
-        kind = Kind.QUANTISATION if is_rounding else Kind.WEIGHTS
+        kind, said = known
         words = f"The files have other weights in {begins}. {said.rstrip('.')}"
     costs = _costs(exchange, every, list(_repeated_layers(graphs, weights)), proof)
     if costs:
@@ -70,9 +69,8 @@ def other_weights(
     return Cause(kind, words, None, first, label, proof)
 
 
-def _known_of_weights(exchange: Exchange) -> tuple[bool, str] | None:
-    """Whether nothing but rounding lies between the weights of both files, and what is said of them; None where their
-    types are not known."""
+def _known_of_weights(exchange: Exchange) -> tuple[Kind, str] | None:
+    """What lies between the weights of both files, and what is said of them; None where their types are not known."""
     paths = [side.job.paths.get("model") for side in (exchange.a, exchange.b)]
     known = [path for path in paths if path is not None and path.suffix in SUFFIXES]
     if len(known) < len(paths) or sum(path.stat().st_size for path in known) > _MOST_BYTES:
@@ -81,7 +79,13 @@ def _known_of_weights(exchange: Exchange) -> tuple[bool, str] | None:
         found = weight_diff(*known)
     except ZoolensError:
         return None
-    return found.is_rounding, headline(found, alone=False)
+    return kind_of_weights(found), headline(found, alone=False)
+
+
+def kind_of_weights(found: WeightDiff) -> Kind:
+    """Quantisation, if one file's weights rounded again are the other's. Where they cannot be rounded again, as those of
+    K types, a light training before the rounding would look the same."""
+    return Kind.QUANTISATION if found.is_rounding and found.repeated else Kind.WEIGHTS
 
 
 def kind_of_layer(label: str) -> str:

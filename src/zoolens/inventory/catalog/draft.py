@@ -156,8 +156,11 @@ def _specs(
     if reasons:
         listed = "; ".join(reason.rstrip(".") for reason in reasons)
         raise ModelError(f"{model.path().name} could not be opened. {listed}.", hint=hint)
+    who = f"No installed runtime runs {model.format} models"
+    if only is not None:
+        who = f"{only}, which alone runs models that take keys and values of earlier tokens, is not installed"
     raise ModelError(
-        f"No installed runtime runs {model.format} models, so {model.path().name} cannot be inspected.",
+        f"{who}, so {model.path().name} cannot be inspected.",
         hint=_how_to_open(model.format),
     )
 

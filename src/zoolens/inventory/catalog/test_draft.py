@@ -11,9 +11,12 @@ from zoolens.conftest import ASSETS
 from zoolens.inventory.catalog.draft import _Guesses, draft_manifest, output_classes
 from zoolens.inventory.catalog.lookup import find, find_all
 from zoolens.inventory.manifests.files import dump_manifest, parse_manifest
+from zoolens.inventory.runtimes.onnxruntime.onnxruntime_runtime import OnnxRuntime
 from zoolens.inventory.runtimes.outputs.noise_probe import NoiseAnswers
 from zoolens.inventory.runtimes.outputs.output_endings import Ending, endings
 from zoolens.inventory.runtimes.runtime import ModelFiles, TensorSpec
+from zoolens.testing import language_models
+from zoolens.testing.onnx_language_models import onnx_copy
 
 pytestmark = pytest.mark.usefixtures("trusted_models")
 
@@ -367,6 +370,16 @@ def test_a_file_whose_runtime_is_not_installed_can_be_opened_in_an_environment(t
     (tmp_path / "net-0000.params").write_bytes(b"")
     with pytest.raises(ModelError, match=r"No installed runtime runs mxnet .* --env 'mxnet==1.9.1,numpy<1.24'"):
         draft_manifest(tmp_path / "net-symbol.json")
+
+
+def test_a_language_model_with_caches_names_the_one_runtime_that_is_missing(tmp_path, monkeypatch):
+    pytest.importorskip("onnx")
+    path = onnx_copy(language_models.gguf(tmp_path).path(), tmp_path / "tiny.onnx")
+    monkeypatch.setattr(OnnxRuntime, "version", lambda runtime: None)
+    with pytest.raises(ModelError, match="onnxruntime, which alone runs models that take keys and values") as refused:
+        draft_manifest(path)
+    assert "No installed runtime" not in refused.value.message
+    assert "zoolens[onnxruntime]" in (refused.value.hint or "")
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,20 @@ def test_values_that_are_no_numbers_are_not_known(source, copied):
     assert matrices(kinds(source, copied("F32", broken))) == {Kind.UNKNOWN}
 
 
+def test_the_same_bytes_of_other_heads_are_other_weights(tmp_path):
+    own = language_models.weights()
+    query = own["blk.0.attn_q.weight"].copy()
+    query[0, 0] = np.nan
+    paths = []
+    for heads in (language_models.HEADS, 2 * language_models.HEADS):
+        path = tmp_path / f"{heads}.gguf"
+        entries = language_models.metadata() | {"llama.attention.head_count": np.uint32(heads)}
+        path.write_bytes(language_models.gguf_bytes(entries, own | {"blk.0.attn_q.weight": query}))
+        paths.append(path)
+    assert kinds(paths[0], paths[0])[QUERY] is Kind.EQUAL
+    assert kinds(*paths)[QUERY] is Kind.UNKNOWN
+
+
 def test_values_that_may_be_anything_are_not_called_near(source, copied):
     def zero(tensor, values):
         return np.zeros_like(values)

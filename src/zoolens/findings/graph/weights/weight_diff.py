@@ -190,7 +190,7 @@ def _compared(a: StoredTensor, b: StoredTensor) -> dict[str, Any]:
         return _bytes_compared(a, b)
     first, second = (b, a) if _fineness(b) > _fineness(a) else (a, b)
     counts = _counts(first, second)
-    if not counts.finite and a.type == b.type and a.content() == b.content():
+    if not counts.finite and _same_bytes(a, b):
         return _bytes_compared(a, b)  # NaN equals nothing, itself included
     rounded = "" if first.type == second.type else "A" if first is b else "B"
     return {
@@ -209,7 +209,7 @@ def _compared(a: StoredTensor, b: StoredTensor) -> dict[str, Any]:
 
 def _bytes_compared(a: StoredTensor, b: StoredTensor) -> dict[str, Any]:
     """Whole numbers are no weights that are rounded: they are the same bytes, or what they mean is not known."""
-    equal = a.type == b.type and a.content() == b.content()
+    equal = _same_bytes(a, b)
     return {
         "name": a.name,
         "types": [a.type, b.type],
@@ -222,6 +222,11 @@ def _bytes_compared(a: StoredTensor, b: StoredTensor) -> dict[str, Any]:
         "repeated": False,
         "unseen": 0.0,
     }
+
+
+def _same_bytes(a: StoredTensor, b: StoredTensor) -> bool:
+    """Whether both files hold the same bytes in the same order of rows."""
+    return a.type == b.type and a.heads == b.heads and a.content() == b.content()
 
 
 def _fineness(tensor: StoredTensor) -> tuple[float, bool]:
