@@ -1,8 +1,8 @@
 """Answers that are names of something, such as the class of each pixel, have no distance from each other."""
 
+import math
 from types import SimpleNamespace
 
-import math
 import numpy as np
 import pytest
 

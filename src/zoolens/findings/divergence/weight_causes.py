@@ -83,8 +83,8 @@ def _known_of_weights(exchange: Exchange) -> tuple[Kind, str] | None:
 
 
 def kind_of_weights(found: WeightDiff) -> Kind:
-    """Quantisation, if one file's weights rounded again are the other's. Where they cannot be rounded again, as those of
-    K types, a light training before the rounding would look the same."""
+    """Quantisation, if one file's weights rounded again are the other's. Where they cannot be rounded again, as
+    those of K types, a light training before the rounding would look the same."""
     return Kind.QUANTISATION if found.is_rounding and found.repeated else Kind.WEIGHTS
 
 
