@@ -83,7 +83,7 @@ def check_vocabulary(ids: NDArray[np.integer], vocabulary: int, model: str) -> N
 
 
 def largest_difference(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
-    """Of logarithms of probabilities, where tokens that both rule out (-inf) do not differ. NaN if any is NaN."""
+    """Compares log-probabilities: tokens that both rule out (-inf) do not differ; NaN if any is NaN."""
     with np.errstate(invalid="ignore"):
         apart = np.abs(a - b)
     return float(np.where(a == b, 0.0, apart).max())
