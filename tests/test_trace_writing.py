@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from scripts.copy_language_model import onnx_folder
@@ -14,6 +15,8 @@ from zoolens.findings.tracing.measuring import TraceSettings
 from zoolens.findings.tracing.stored_recording import load_recording, sentences
 from zoolens.findings.tracing.trace_page import recording_page
 from zoolens.findings.tracing.writing import WritingPlan, trace_writing
+from zoolens.inventory.runtimes.isolation.isolated import open_isolated
+from zoolens.inventory.runtimes.runtime import ModelFiles
 from zoolens.testing import language_models, next_token_models
 
 pytestmark = pytest.mark.usefixtures("trusted_models")
@@ -80,6 +83,16 @@ def test_a_profiled_runtime_tells_the_layers_of_each_phase(gguf, folder, tmp_pat
     assert "token: one is read behind 9 tokens" in page
     write_chrome(tmp_path / "trace.json", [(phase.name, phase.spans) for phase in recorded.phases])
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_a_worker_profiles_how_a_sequence_is_continued(gguf, folder):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    files = ModelFiles("onnx", {"model": onnx_folder(gguf, folder / "isolated") / "model.onnx"})
+    with open_isolated("onnxruntime", files) as session:
+        profiles = session.profile_extend(np.arange(5, dtype=np.int32)[None], 4, 2)
+    assert len(profiles) == 2
+    assert {operator.kind for operator in profiles[0].operators} > {"Gather", "MatMul"}
 
 
 def test_prompts_that_do_not_fit_and_models_that_do_not_write_are_refused(gguf, tmp_path):

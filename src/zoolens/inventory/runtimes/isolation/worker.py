@@ -132,7 +132,7 @@ class Worker:
         return [profile_message(run) for run in session.profile(feeds, request["repeats"], kernels=request["kernels"])]
 
     def do_profile_extend(self, request: Message) -> list[Message]:
-        session = self._able("extend", "profile", "profile_extend", *(["kernels"] if request["kernels"] else []))
+        session = self._able("extend", "profile", *(["kernels"] if request["kernels"] else []))
         tokens = self._inputs.read(request["tensors"])["tokens"].copy()
         profiles = session.profile_extend(tokens, request["kept"], request["repeats"], kernels=request["kernels"])
         return [profile_message(run) for run in profiles]
