@@ -145,7 +145,7 @@ def test_quantisation_is_named_with_what_it_costs(in_torch, model, tmp_path):
     cause = found.causes[0]
     assert (cause.kind, cause.proved) == (Kind.QUANTISATION, True)
     assert "13 of 20 tensors (81.6 % of the numbers), rounded to Q8_0 and Q4_0" in cause.words
-    assert "other weights in 13 of 20 layers" in cause.words
+    assert "other weights in 14 of 21 layers" in cause.words
     assert "model.layers.*.self_attn.v_proj (dense)" in cause.words
     assert sum(fact.in_trunk for fact in found.layers) == 2 * language_models.LAYERS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -26,7 +27,7 @@ from zoolens.findings.divergence.file_differences import FileDifference, common_
 from zoolens.findings.divergence.holes import sinks_of
 from zoolens.findings.divergence.input_causes import fed_to, inputs_differ, preprocessing
 from zoolens.findings.divergence.sides import Side
-from zoolens.findings.divergence.weight_causes import kind_of_layer, other_weights, quantised
+from zoolens.findings.divergence.weight_causes import other_weights, quantised
 from zoolens.findings.graph.diff.diff_causes import CONNECTIONS
 from zoolens.findings.graph.diff.phrases import plural
 from zoolens.findings.graph.diff.report import diff
@@ -222,7 +223,9 @@ def _listed(graphs: Aligned, every: Sequence[FileDifference], proof: Proof) -> l
 def _alike(graphs: Aligned, difference: FileDifference) -> tuple[str, str]:
     graph, name = _place_of(graphs, difference)
     if _is_constant(graphs, difference):
-        return f"{kind_of_layer(label_of(graph, name))} {graph.by_name[name].shape}", difference.words
+        # Importers number the tables of a network through: constant110 in one block, constant226 in the next.
+        label = re.sub(r"\d+", "*", label_of(graph, name))
+        return f"{label} {graph.by_name[name].shape}", difference.words
     if difference.kind == "attribute":
         return graph.by_name[name].op, difference.words
     return name, difference.words
