@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from zoolens.base.errors import GateFailed
 from zoolens.base.present.terminal import echo_json
-from zoolens.base.verdicts import judged, refuse_unknown
+from zoolens.base.verdicts import NotKnown, Outcome, judged, refuse_unknown
 from zoolens.faces.cli.options import OUT_FILE, OUT_FOLDER, json_option, on_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
+if TYPE_CHECKING:
+    from zoolens.findings.audit.gguf_claims import AuditedFile
+
 
 @click.command()
+@click.argument("files", metavar="[FILE_OR_FOLDER]...", nargs=-1)
 @click.option("--zoo", "zoos", multiple=True, help="Only this zoo. Repeatable.")
 @click.option("--arch", "archs", multiple=True, help="Only this architecture, such as resnet50 or 'vgg*'. Repeatable.")
 @click.option("--html", "page", type=OUT_FILE, help="Write one HTML page.")
@@ -42,7 +47,13 @@ def command(**chosen: Any) -> None:
 
     Structures are read from the installed packages, without weights, and kept in the store: a second audit reads only
     what changed.
+
+    Of each GGUF FILE, manifest of one, or FOLDER of them: what it is, and whether it is what it claims to be
+    (architecture, number of parameters, types).
     """
+    if chosen["files"]:
+        _files(chosen)
+        return
     from zoolens.base.present.bars import Bars
     from zoolens.base.present.terminal import make_console
     from zoolens.findings.audit.auditing import audit_models
@@ -86,3 +97,47 @@ def _gate(audit: Any, threshold: str | None) -> None:
             f"Gate failed: {len(grave)} finding{'s' if len(grave) > 1 else ''} of severity {threshold} or above, "
             f"the first of them {grave[0].id}."
         )
+
+
+# --- files
+
+_OF_ZOOS: Final = ("zoos", "archs", "page", "folder", "ignore", "trusted", "all_findings")
+_VERDICTS: Final = {Outcome.SAME: "true", Outcome.DIFFERENT: "false", Outcome.NOT_KNOWN: "not known"}
+
+
+def _files(chosen: dict[str, Any]) -> None:
+    from zoolens.base.present.bars import Bars
+    from zoolens.findings.audit.gguf_claims import audit_files
+
+    if any(chosen[option] for option in _OF_ZOOS):
+        raise click.UsageError("With files, only --json, --fail-on, --fresh and --store can be used.")
+    with Bars() as bars:
+        found = audit_files(chosen["files"], store=chosen["store"], fresh=chosen["fresh"], progress=bars)
+    if chosen["as_json"]:
+        echo_json({"files": [each.as_data() for each in found]})
+    else:
+        _show_files(found)
+    _gate_files(found, chosen["fail_on"])
+
+
+def _show_files(found: Sequence[AuditedFile]) -> None:
+    from zoolens.base.present.tables import Column
+    from zoolens.base.present.terminal import make_console, plain, print_table
+
+    console = make_console()
+    columns = (Column("claim", keep=8), Column("by", keep=8), Column("says", keep=8), Column("verdict", keep=9),
+               Column("because", keep=20))  # fmt: skip
+    for each in found:
+        console.print(f"[bold]{plain(each.ref)}[/]: {plain(each.summary or each.error)}")
+        rows = [(one.what, one.by, one.claimed, _VERDICTS[one.outcome], one.fact) for one in each.claims]
+        if rows:
+            print_table(columns, rows)
+
+
+def _gate_files(found: Sequence[AuditedFile], threshold: str | None) -> None:
+    outcomes = {each.outcome for each in found}
+    if threshold == "unknown" and Outcome.NOT_KNOWN in outcomes:
+        raise NotKnown("Not of every file it is known whether it is what it claims to be.")
+    if threshold not in (None, "unknown") and Outcome.DIFFERENT in outcomes:
+        first = next(each.ref for each in found if each.outcome is Outcome.DIFFERENT)
+        raise GateFailed(f"Gate failed: {first} is not what it claims to be.")

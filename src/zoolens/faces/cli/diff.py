@@ -37,7 +37,7 @@ SHOWN = 12  # differences, unless --all
 @shape_option
 @click.option("--html", type=OUT_FILE, help="Write a page with the picture.")
 @click.option("--svg", type=OUT_FILE, help="Write the picture.")
-@click.option("--weights", is_flag=True, help="Compare the values of all weights too (GGUF and safetensors files).")
+@click.option("--weights", is_flag=True, help="Compare the values of all weights too (GGUF, safetensors, ONNX).")
 @click.option("--all", "show_all", is_flag=True, help="Show every difference, with the layers it concerns.")
 @json_option
 @store_option(None)
@@ -71,7 +71,7 @@ def command(
         from zoolens.findings.graph.diff.picture import svg as picture
 
         _write(svg, picture(result))
-    found = _weight_diff(a, b) if weights else None
+    found = _weight_diff(a, b, result) if weights else None
     if as_json:
         echo_json(result.as_data() | ({} if found is None else {"weights": found.as_data()}))
     else:
@@ -82,17 +82,20 @@ def command(
     ctx.exit(1 if not status and found is not None and not found.equal else status)
 
 
-def _weight_diff(a: str, b: str) -> WeightDiff:
+def _weight_diff(a: str, b: str, compared: Diff) -> WeightDiff:
     from zoolens.base.present.bars import Bars
     from zoolens.findings.graph.structures.structure_sources import find_entries
+    from zoolens.findings.graph.weights.tensor_pairs import tensor_pairs
     from zoolens.findings.graph.weights.weight_diff import weight_diff
-    from zoolens.findings.graph.weights.weight_words import weight_file
+    from zoolens.findings.graph.weights.weight_words import weight_files
 
     with trouble(), Bars() as bars:
-        paths = [weight_file(find_entries([ref])[0]) for ref in (a, b)]
+        (own, *beside), (other, *more) = (weight_files(find_entries([ref])[0]) for ref in (a, b))
+        by_structure = ".onnx" in (own.suffix, other.suffix)
+        keys = tensor_pairs(compared) if by_structure else ()
         bars.begin("weights", "comparing", None)
         try:
-            return weight_diff(*paths)
+            return weight_diff(own, other, keys=keys, beside=(*beside, *more))
         finally:
             bars.end()
 

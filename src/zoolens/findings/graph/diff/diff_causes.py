@@ -16,6 +16,7 @@ from zoolens.findings.graph.diff.alignment import LayerPair
 from zoolens.findings.graph.diff.similarity import channels
 from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.ir.recurrent_gates import added_to
+from zoolens.findings.graph.ir.rotary_tables import RATES, ROTARY, rate_words, same_rates
 from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, FIXED, NORMS, POOLS, WINDOWED
 from zoolens.findings.graph.outline.blocks import LEARNED, BlockLayer, is_depthwise, resolution
 
@@ -170,6 +171,14 @@ def _fixed_numbers(a: Node, b: Node) -> Iterator[Raw]:
         values = a.get(name), b.get(name)
         if None not in values and not settings.equal(*values):
             yield CONSTANT, "", values, (a.op, name, *map(str, values))
+    kinds, rates = (tuple(node.get(name) for node in (a, b)) for name in (ROTARY, RATES))
+    if None in rates:
+        return  # `rotary_gaps` says so
+    if kinds[0] != kinds[1]:
+        yield SETTING, "", kinds, (a.op, ROTARY, *kinds)
+    elif not same_rates(*rates):
+        words = rate_words(rates[0]), rate_words(rates[1])
+        yield SETTING, "", words, (a.op, RATES, *words)
 
 
 def _inputs(a: Node, b: Node) -> Iterator[Raw]:

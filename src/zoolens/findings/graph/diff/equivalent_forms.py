@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.passes.attention_settings import keep_few_heads, set_causal, share_tables
 from zoolens.findings.graph.passes.folded_norms import folded_scales
 from zoolens.findings.graph.passes.grouped_convolutions import join_grouped_convolutions
 from zoolens.findings.graph.passes.leading_constants import fold_leading_constants
@@ -42,6 +43,14 @@ FORMS: Final[Forms] = (
     ("convolutions over parts of a value are compared as one with groups", _each(join_grouped_convolutions)),
     # A dense layer over rows is one over tokens: onnxsim writes XCiT so.
     ("reshapes are compared behind the layers that they do not concern", _each(sink_reshapes)),
+    # GGUF files and torch have a setting where exports to ONNX add numbers to scores. A window that is longer than the
+    # text hides nothing of it and is not seen.
+    ("masks that are causal for texts of this length are compared as attention's setting", _each(set_causal)),
+    (
+        "keys and values that several heads of queries share are compared as they are before they are repeated",
+        _each(keep_few_heads),
+    ),
+    ("equal tables of rotary positions are compared as one for all layers", _each(share_tables)),
     # onnxsim does this to NF-ResNet.
     ("constants that inputs of layers are scaled by are compared as part of their weights", _leading_constants),
     ("scales and shifts behind layers are compared as part of their weights", _each(folded_scales)),

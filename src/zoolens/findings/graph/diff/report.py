@@ -24,6 +24,7 @@ from zoolens.findings.graph.diff.other_batches import batch_gaps
 from zoolens.findings.graph.diff.place_names import place_of
 from zoolens.findings.graph.diff.proved_differences import beside_batches, beside_gaps, proved
 from zoolens.findings.graph.diff.sentences import sentence
+from zoolens.findings.graph.diff.unknown_numbers import beside_unknown_numbers, unknown_numbers
 from zoolens.findings.graph.diff.unrolled_recurrence import unrolled_gaps
 from zoolens.findings.graph.diff.verdict import form_words, has_shares, verdict
 from zoolens.findings.graph.ir.model import Graph
@@ -327,19 +328,21 @@ def _compared(
     found, open_ = proved(proved_activations(differences(alignment, a, b)), a, b)
     unrolled = unrolled_gaps(a, b, names)
     batches = batch_gaps(a, b, names)
+    numbers = unknown_numbers(a, b, names)
     if unrolled:
         found, open_ = beside_gaps(found, open_)
     if batches:
         found, open_ = beside_batches(found, open_)
-    gaps = (*unrolled, *batches)
-    if all(each.whole for each in costs) and not gaps:
+    if numbers:
+        found, open_ = beside_unknown_numbers(found, open_, a, b)
+    if all(each.whole for each in costs) and not (unrolled or batches or numbers):
         found = with_shares(found, alignment, a, b)
     worded, unproved = (
         [replace(difference, text=sentence(difference, alignment, names, len(part))) for difference in part]
         for part in (found, open_)
     )
     ranked = tuple(sorted(worded, key=_rank))
-    gaps = (*gaps, *implied_gaps(alignment))
+    gaps = (*unrolled, *batches, *numbers, *implied_gaps(alignment))
     return Diff(
         names, a, b, *costs, alignment, ranked, tuple(unproved), norm_blind=norm_blind, folded=folded, gaps=gaps
     )

@@ -21,6 +21,7 @@ from zoolens.findings.graph.diff.place_names import blocks_of, where
 from zoolens.findings.graph.diff.similarity import joins_values
 from zoolens.findings.graph.diff.stride_sentences import on_shortcut, stride_placement
 from zoolens.findings.graph.ir.model import Node
+from zoolens.findings.graph.ir.rotary_tables import RATES, ROTARY
 
 Names = tuple[str, str]
 Say = Callable[[Difference, Alignment, Names], str]
@@ -341,6 +342,12 @@ def _constant(difference: Difference, alignment: Alignment, names: Names) -> str
     if name == "pad_value":
         value_a, value_b = ("−∞" if value is None else f"{value:g}" for value in first.values)
         return f"{place}: max-pool padded with {_instead((value_a, value_b), names)}"
+    if name == ROTARY:
+        return f"{place}: rotary positions take {_instead(first.values, names)}"
+    if name == RATES:
+        if first.values[0] == first.values[1]:
+            return f"{place}: rotary positions turn by other rates in {names[1]} than in {names[0]}"
+        return f"{place}: rotary positions turn by {_instead(first.values, names)}"
     op = _op(first)
     if name == "value":
         return f"{place}: other numbers in {names[1]} than in {names[0]}"

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.ir.mask_values import MEANT_TO_HIDE, hidden_places, mask_words
+from zoolens.findings.graph.ir.mask_values import HIDES_NOTHING, mask_words
 from zoolens.findings.graph.ir.model import Array, Shape, check_shape
 
 SMALL: Final = 4_096  # elements: shape arithmetic needs no more
@@ -52,15 +52,16 @@ class Constant:
 
     @property
     def mask(self) -> str:
-        """Which places a mask hides, in words: it holds minus infinity, or as good as that, and zeros. Empty for other
-        tensors. Nobody learned a mask, and two networks with other masks are not the same."""
-        if not self.is_float or len(self.shape) < 2 or not 1 < self.size <= MOST or 1 in self.shape[-2:]:
+        """Which places a mask hides, in words: it holds minus infinity, or as good as that, and zeros; or truth values.
+        Empty for other tensors. Nobody learned a mask, and two networks with other masks are not the same."""
+        is_matrix = len(self.shape) > 1 and 1 not in self.shape[-2:] and self.size <= MOST
+        if not is_matrix or not (self.is_float or self.dtype == "bool"):
             return ""
         try:
-            hidden = hidden_places(self.load(), MEANT_TO_HIDE)
+            words = mask_words(self.load())
         except ModelError:  # its numbers are in a file that is not here
             return ""
-        return mask_words(hidden) if hidden is not None and hidden.any() else ""
+        return "" if words == HIDES_NOTHING and self.learned else words  # a training may begin with zeros
 
     def values(self) -> Array:
         """ModelError unless it is small: what the importer computes with, it must be able to hold."""

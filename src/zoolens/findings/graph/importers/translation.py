@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.importers.constants import Constant, Tensor, computed
+from zoolens.findings.graph.importers.constants import MOST, Constant, Tensor, computed
 from zoolens.findings.graph.ir.builder import SMALL, GraphBuilder
 from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, Shape, Value, check_shape
 from zoolens.findings.graph.ir.shapes import filled, output_shape
@@ -44,6 +44,7 @@ class Translation:
     values: dict[str, Tensor] = field(default_factory=dict)
     live: dict[str, str] = field(default_factory=dict)  # constants that were needed as nodes
     tops: dict[str, float] = field(default_factory=dict)  # ReLUs that quantising implies, and where it cuts them
+    tables: dict[str, Constant] = field(default_factory=dict)  # of real numbers that nobody learned, by node
     shapeless: set[str] = field(default_factory=set)  # nodes of unknown operators whose shape is unknown too
 
     def shape(self, name: str) -> Shape:
@@ -73,7 +74,9 @@ class Translation:
     def materialised(self, constant: Constant) -> str:
         """A constant as a node: learned if it is of real numbers, else a plain constant."""
         if constant.key not in self.live:
-            self.live[constant.key] = self._leaf(constant)
+            name = self.live[constant.key] = self._leaf(constant)
+            if constant.is_float and not constant.learned and SMALL < constant.size <= MOST:
+                self.tables[name] = constant
         return self.live[constant.key]
 
     def _leaf(self, constant: Constant) -> str:

@@ -9,12 +9,13 @@ from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.ir.vocabulary import COMMUTATIVE
 
 Signature = tuple[Any, ...]
-_ORIGIN: Final = "implied"  # says how a ReLU was found, not what it computes
+# How a ReLU was found is not what it computes, and the numbers of tables are values.
+_NO_STRUCTURE: Final = frozenset({"implied", "rotary", "rates"})
 
 
 def signature(node: Node) -> Signature:
     """Op, attributes, parameter shapes and output shape. Numbers are compared at six digits, as float32 blurs them."""
-    computing = ((key, value) for key, value in node.attributes.items() if key != _ORIGIN)
+    computing = ((key, value) for key, value in node.attributes.items() if key not in _NO_STRUCTURE)
     attributes = sorted((key, _plain(value)) for key, value in computing)
     tensors = sorted((tensor.role, tensor.shape) for tensor in node.parameters)
     return node.op, tuple(attributes), tuple(tensors), node.shape

@@ -14,6 +14,8 @@ from zoolens.findings.graph.ir.model import Array
 # has the weight zero; a lower limit would miss masks in half precision, which ends at -65,504.
 MEANT_TO_HIDE: Final = -50.0
 CERTAINLY_HIDES: Final = -1e4
+HIDES_NOTHING: Final = "hides nothing"
+CAUSAL: Final = "causal"  # what such a mask is called where it certainly hides
 
 
 def hidden_places(values: Array, limit: float) -> Array | None:
@@ -28,9 +30,19 @@ def is_causal(hidden: Array) -> bool:
     return bool((hidden != np.tri(rows, columns, dtype=np.bool_)).all())
 
 
-def mask_words(hidden: Array) -> str:
-    """Says which places a mask hides: the same words for the same places."""
+def mask_words(values: Array) -> str:
+    """Says which places a mask hides: the same words for the same places. Empty for numbers that are no mask.
+
+    Truth values say what is seen.
+    """
+    is_truth = values.dtype == np.bool_
+    hidden = ~values if is_truth else hidden_places(values, MEANT_TO_HIDE)
+    if hidden is None:
+        return ""
+    if not hidden.any():
+        return HIDES_NOTHING
     if is_causal(hidden):
-        return "causal"
+        certain = is_truth or hidden_places(values, CERTAINLY_HIDES) is not None
+        return CAUSAL if certain else f"causal, by numbers from {values.min():g} on"
     digest = hashlib.blake2b(np.packbits(hidden).tobytes(), digest_size=4).hexdigest()
     return f"hides {int(hidden.sum()):,} of {hidden.size:,} places ({digest})"

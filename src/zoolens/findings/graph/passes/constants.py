@@ -11,6 +11,7 @@ import numpy as np
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.ir.builder import SMALL
 from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, nested_tuples
+from zoolens.findings.graph.ir.rotary_tables import matrix_shape
 from zoolens.findings.graph.ir.vocabulary import ARITHMETIC, FIXED
 from zoolens.findings.graph.passes.editor import Editor, rewrite
 from zoolens.findings.graph.reference.interpreter import run
@@ -52,6 +53,8 @@ def _reshaped(node: Node, editor: Editor) -> Node | str:
     if leaf.op not in FIXED:
         return node
     shaped = tuple(replace(tensor, shape=node.shape) for tensor in leaf.parameters)
+    if matrix_shape(leaf.shape) != matrix_shape(node.shape):
+        leaf = leaf.with_attributes(rotary=None, rates=None)  # they speak of tokens × width
     return replace(leaf, name=node.name, shape=node.shape, parameters=shaped)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zoolens.findings.graph.ir.model import Graph, Node, Parameter, pruned
+from zoolens.findings.graph.ir.rotary_tables import RATES, ROTARY
 from zoolens.findings.graph.ir.vocabulary import FIXED
 from zoolens.findings.graph.passes.order import settle_order
 
@@ -38,4 +39,5 @@ def _leaf(node: Node) -> Node:
         return node  # a few numbers, which are an attribute
     key = node.parameters[0].key if node.op in FIXED else f"{node.name}:stored"
     stored = Node(node.name, "parameter", (), node.shape, {}, (Parameter("value", node.shape, key),), node.source)
-    return stored.with_attributes(mask="learned numbers" if node.op == "parameter" else node.get("mask"))
+    mask = "learned numbers" if node.op == "parameter" else node.get("mask")
+    return stored.with_attributes(mask=mask, rotary=node.get(ROTARY), rates=node.get(RATES))

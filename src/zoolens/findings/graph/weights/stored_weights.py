@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +33,15 @@ from zoolens.inventory.runtimes.model_files.stored_rows import stored_rows
 
 _MOST_VALUES: Final = 1 << 21  # of one piece
 # Computed from settings, and therefore ignored where one file has them alone.
-_COMPUTED: Final = re.compile(r"rope_freqs\.weight|(?:model\.(?:layers\.\d+\.self_attn\.)?)?rotary_emb\.inv_freq")
+COMPUTED: Final = re.compile(r"rope_freqs\.weight|(?:model\.(?:layers\.\d+\.self_attn\.)?)?rotary_emb\.inv_freq")
+
+
+@dataclass(frozen=True)
+class LoadedTensor:
+    """A tensor that is read as a whole, because its file does not keep it row by row."""
+
+    size: int
+    load: Callable[[], NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class StoredTensor:
     type: str
     bits: float
     path: Path
-    place: GgufTensor | SafeTensor
+    place: GgufTensor | SafeTensor | LoadedTensor
     heads: int | None = None  # whose rows are reordered
 
     @property
@@ -61,11 +69,13 @@ class StoredTensor:
     def whole_numbers(self) -> bool:
         """Whether it holds whole numbers or truth values, such as a mask, and no weights."""
         return self.type not in FLOATS and (
-            isinstance(self.place, SafeTensor) or (self.type.startswith("I") and self.place.type.block == 1)
+            not isinstance(self.place, GgufTensor) or (self.type.startswith("I") and self.place.type.block == 1)
         )
 
     def content(self) -> bytes:
         """A digest of all bytes."""
+        if isinstance(self.place, LoadedTensor):
+            return hashlib.sha256(self.place.load().tobytes()).digest()
         hasher = hashlib.sha256()
         with open_regular(self.path) as file:
             file.seek(self.place.offset)
@@ -79,15 +89,25 @@ class StoredTensor:
 
     def pieces(self, rows: int, *, steps: bool) -> Iterator[tuple[Array, Steps | None]]:
         """The values, so many rows at a time, with the steps of their type."""
+        if isinstance(self.place, LoadedTensor):
+            yield from self._loaded_pieces(self.place, rows, steps=steps)
+            return
         for raw in stored_rows(self.path, self.place, rows):
             values = self._values(raw)
             found = self._steps(raw, values) if steps else None
             yield self._ordered(values), None if found is None else found.arranged(self._ordered)
 
+    def _loaded_pieces(self, place: LoadedTensor, rows: int, *, steps: bool) -> Iterator[tuple[Array, Steps | None]]:
+        values = place.load().reshape(-1, self.shape[-1] if self.shape else 1)
+        for begin in range(0, len(values), rows):
+            with np.errstate(over="ignore"):
+                piece = np.ascontiguousarray(values[begin : begin + rows], np.float32)
+            yield piece, float_steps(piece, self.type) if steps else None
+
     def _values(self, raw: NDArray[np.uint8]) -> Array:
-        if isinstance(self.place, SafeTensor):
-            return safetensors_values(raw, self.type)
-        return decoded(raw, self.place.type)
+        if isinstance(self.place, GgufTensor):
+            return decoded(raw, self.place.type)
+        return safetensors_values(raw, self.type)
 
     def _ordered(self, values: NDArray[Any]) -> Any:
         """Rows in the order of transformers."""
@@ -124,7 +144,7 @@ def both_weights(a: Path, b: Path) -> tuple[dict[str, StoredTensor], dict[str, S
         )
     ours, theirs = stored_weights(a), stored_weights(b)
     for own, other in ((ours, theirs), (theirs, ours)):
-        for name in [name for name in own if name not in other and _COMPUTED.fullmatch(name)]:
+        for name in [name for name in own if name not in other and COMPUTED.fullmatch(name)]:
             del own[name]
     return ours, theirs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +13,7 @@ from zoolens.base.engine.policy import Rights
 from zoolens.base.engine.sandbox import trusted
 from zoolens.base.errors import ModelError, first_line
 from zoolens.base.present.results import Result, frame
+from zoolens.findings.graph.weights.onnx_weights import keyed_weights, left_out
 from zoolens.findings.graph.weights.rounding import Kind, Reason, Tally, rounded_again, tally
 from zoolens.findings.graph.weights.stored_weights import StoredTensor, both_weights, piece_rows
 
@@ -21,6 +22,7 @@ _OUTPUT, _TOKENS = "lm_head.weight", "model.embed_tokens.weight"
 _SECONDS: Final = 1800.0
 _MEMORY: Final = 6 << 30  # bytes; tensors are read in pieces of 2 million values
 _MOST_ROWS: Final = 1 << 17
+KeyPair = tuple[str, str]  # what two graphs call one tensor
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,13 @@ class WeightDiff(Result):
         }
 
 
-def weight_diff(a: Path, b: Path) -> WeightDiff:
-    """Compares the weights of two files (GGUF, or safetensors of a llama). Strangers' bytes are read in a sandbox."""
-    job = {"a": str(a), "b": str(b)}
+def weight_diff(a: Path, b: Path, *, keys: Sequence[KeyPair] = (), beside: Sequence[Path] = ()) -> WeightDiff:
+    """Compares the weights of two files (GGUF, safetensors of a llama, ONNX). Strangers' bytes are read in a sandbox.
+
+    `keys`: what the graphs of both call each tensor, which files in ONNX need (`tensor_pairs`). `beside`: files in
+    which these keep values.
+    """
+    job = {"a": str(a), "b": str(b), "keys": [list(pair) for pair in keys]}
     if trusted():
         return _checked(compare_files(job))
     answer = call_in_process(
@@ -125,7 +131,7 @@ def weight_diff(a: Path, b: Path) -> WeightDiff:
         job,
         f"comparing the weights of {a.name} and {b.name}",
         timeout=_SECONDS,
-        rights=Rights((str(a), str(b)), memory=_MEMORY),
+        rights=Rights(tuple(map(str, (a, b, *beside))), memory=_MEMORY),
     )
     try:
         return _checked(answer)
@@ -160,6 +166,8 @@ def _checked(said: Mapping[str, Any]) -> WeightDiff:
 
 def compare_files(job: Mapping[str, Any]) -> dict[str, Any]:
     """Runs in the sandbox."""
+    if job.get("keys"):
+        return _compared_by_keys(Path(job["a"]), Path(job["b"]), job["keys"])
     ours, theirs = both_weights(Path(job["a"]), Path(job["b"]))
     common = [name for name in ours if name in theirs]
     reshaped = [name for name in common if ours[name].shape != theirs[name].shape]
@@ -170,6 +178,18 @@ def compare_files(job: Mapping[str, Any]) -> dict[str, Any]:
     alone = [[name for name in own if name not in other] for own, other in ((ours, theirs), (theirs, ours))]
     only = [[name for name in names if tied is None or name != _OUTPUT] for names in alone]
     return {"pairs": pairs, "reshaped": reshaped, "only_a": only[0], "only_b": only[1]}
+
+
+def _compared_by_keys(a: Path, b: Path, keys: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """What the structure has put beside each other."""
+    ours, theirs = keyed_weights(a, [pair[0] for pair in keys]), keyed_weights(b, [pair[1] for pair in keys])
+    pairs, reshaped = [], []
+    for own, other in keys:
+        if ours[own].shape == theirs[other].shape:
+            pairs.append(_compared(ours[own], theirs[other]))
+        else:
+            reshaped.append(own)
+    return {"pairs": pairs, "reshaped": reshaped, "only_a": left_out(a, ours), "only_b": left_out(b, theirs)}
 
 
 def _tied(ours: Mapping[str, StoredTensor], theirs: Mapping[str, StoredTensor]) -> dict[str, Any] | None:

@@ -8,12 +8,14 @@ from typing import Final
 
 from zoolens.base.errors import ModelError
 from zoolens.base.phrases import first_few
+from zoolens.findings.graph.weights.onnx_weights import SUFFIX as ONNX
 from zoolens.findings.graph.weights.rounding import Kind, Reason
 from zoolens.findings.graph.weights.weight_diff import SUFFIXES, TensorPair, WeightDiff
 from zoolens.inventory.manifests.locations import resolve_asset
 from zoolens.inventory.zoos.zoo import Entry
 
 _SHOWN: Final = 3
+_COMPARED: Final = (*SUFFIXES, ONNX)
 _REASONS: Final[Mapping[Reason, str]] = {
     Reason.NEAR: "they are no plain rounding, and near enough for further training or another way to quantise",
     Reason.NO_STEPS: "the steps of one of their types are not known, so that any values would look so",
@@ -23,18 +25,18 @@ _REASONS: Final[Mapping[Reason, str]] = {
 }
 
 
-def weight_file(entry: Entry) -> Path:
-    """The file of a model whose weights can be compared by value; ModelError where it has none."""
-    for asset in entry.manifest.assets:
-        path = resolve_asset(asset, entry.folder, fetch=False).get("model")
-        if path is not None and path.suffix in SUFFIXES:
-            return path
+def weight_files(entry: Entry) -> tuple[Path, ...]:
+    """The file of a model whose weights can be compared by value, and those in which it keeps them; ModelError where it
+    has none."""
     files = entry.manifest.attributes.get("files") or {}
-    path = (entry.folder or Path()) / str(files.get("model", ""))
-    if path.suffix in SUFFIXES and path.is_file():
-        return path
+    named = {role: (entry.folder or Path()) / str(name) for role, name in files.items()}
+    for found in (*(resolve_asset(asset, entry.folder, fetch=False) for asset in entry.manifest.assets), named):
+        path = found.get("model")
+        if path is not None and path.suffix in _COMPARED and path.is_file():
+            return path, *(beside for role, beside in found.items() if role == "weights")
     raise ModelError(
-        f"The weights of {entry.ref} cannot be compared by value.", hint="GGUF and safetensors files can be compared."
+        f"The weights of {entry.ref} cannot be compared by value.",
+        hint="GGUF, safetensors and ONNX files can be compared.",
     )
 
 

@@ -14,6 +14,7 @@ from zoolens.findings.graph.importers.gguf.llama_settings import read_settings
 from zoolens.findings.graph.importers.importer import Importer, Request, counted, model_path
 from zoolens.findings.graph.importers.input_shapes import with_extents
 from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.rotary_tables import with_rotary_tables
 from zoolens.inventory.runtimes.llamacpp.gguf_file import GgufFile, read_gguf
 from zoolens.inventory.runtimes.runtime import TensorSpec
 
@@ -31,7 +32,8 @@ def load(request: Request) -> Graph:
         )
     network = LlamaNetwork(path, file, read_settings(file), weights=request.weights)
     output = network.build(_length(file, request))
-    return counted(network.builder.finish([output], _facts(file)))
+    graph = network.builder.finish([output], _facts(file))
+    return counted(with_rotary_tables(graph, network.tables))
 
 
 def _length(file: GgufFile, request: Request) -> int:
@@ -50,10 +52,24 @@ def _facts(file: GgufFile) -> dict[str, Any]:
         "format": "gguf",
         "architecture": file.architecture,
         "title": (file.text("general.name") or "")[:200],
+        **_stated(file),
+        # Types with blocks of 256 values cannot hold such rows; llama.cpp then takes others.
+        "narrow_rows": any(tensor.shape[-1] % 256 for tensor in file.tensors if len(tensor.shape) > 1),
         "context_length": file.context_length,
         "tensor_types": {tensor.name: tensor.type.name for tensor in file.tensors},
         "tensor_bytes": {tensor.name: tensor.nbytes for tensor in file.tensors},
     }
+
+
+def _stated(file: GgufFile) -> dict[str, Any]:
+    """What the file says of its size and its types. Nothing depends on it, so that nonsense is left out."""
+    label, number = (file.metadata.get(f"general.{key}") for key in ("size_label", "file_type"))
+    stated: dict[str, Any] = {}
+    if isinstance(label, bytes):
+        stated["size_label"] = label.decode(errors="replace")[:40]
+    if isinstance(number, int) and not isinstance(number, bool):
+        stated["file_type"] = number
+    return stated
 
 
 GGUF: Final = Importer(load, distributions=())

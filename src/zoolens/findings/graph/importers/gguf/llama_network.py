@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from zoolens.inventory.runtimes.llamacpp.gguf_values import tensor_values
 from zoolens.inventory.runtimes.llamacpp.llama_tensors import NEIGHBOURS, in_halves
 
 _FREQUENCIES: Final = "rope_freqs.weight"  # what each pair's rate is divided by, as Llama 3.1 has it
+_RULES: Final = (None, "linear")  # by which positions are stretched, of those that are known here
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class LlamaNetwork:
         self._unused = set(self._tensors)
         self._length = 0
         self._turns: tuple[str, str] = ("", "")
+        self.tables: dict[str, Array] = {}  # what turns queries and keys, by the names of the nodes
 
     def build(self, length: int) -> str:
         """Adds all nodes for a text of so many tokens; the name of the logits."""
@@ -135,19 +138,28 @@ class LlamaNetwork:
 
     def _rotations(self, block: str) -> tuple[str, str]:
         """The constants by which positions turn, cosines and sines. Each layer has its own, as in graphs of torch."""
-        values = self._angles() if self.builder.keep_weights else None
         shape = (1, 1, self._length, self._settings.head_width)
-        self._unused.discard(_FREQUENCIES)
         made = []
-        for name, function in (("rope_cos", np.cos), ("rope_sin", np.sin)):
-            turns = None if values is None else function(values).astype(np.float32).reshape(shape)
-            tensor = self.builder.parameter("value", shape, f"{block}{name}", turns)
+        for name in ("rope_cos", "rope_sin"):
+            values = self._turn_values.get(name)
+            tensor = self.builder.parameter("value", shape, f"{block}{name}", values)
             made.append(self.builder.leaf("constant", tensor, source=f"{block}{name}"))
+            if values is not None:
+                self.tables[made[-1]] = values
         return made[0], made[1]
+
+    @cached_property
+    def _turn_values(self) -> Mapping[str, Array]:
+        """Cosines and sines; none where only the structure is wanted and the rule of positions is not known."""
+        self._unused.discard(_FREQUENCIES)
+        if not self.builder.keep_weights and self._settings.rope_scaling not in _RULES:
+            return {}
+        angles = self._angles()[None, None]
+        return {"rope_cos": np.cos(angles).astype(np.float32), "rope_sin": np.sin(angles).astype(np.float32)}
 
     def _angles(self) -> Array:
         own = self._settings
-        if own.rope_scaling not in (None, "linear"):
+        if own.rope_scaling not in _RULES:
             raise ModelError(
                 f"{self._path.name} stretches positions by the rule {own.rope_scaling[:40]!r}, whose values are not "
                 "known here."

@@ -188,3 +188,7 @@ def test_a_model_of_transformers_is_the_same_network(write):
     theirs = canonical(TRANSFORMERS.load(Request("LlamaForCausalLM", arguments=sizes)))
     ours = canonical(GGUF.load(replace(write(), weights=False, extents={})))
     assert diff(ours, theirs).same
+    sizes["rope_parameters"] = {"rope_type": "default", "rope_theta": 500.0}
+    other = canonical(TRANSFORMERS.load(Request("LlamaForCausalLM", arguments=sizes)))
+    compared = diff(ours, other, names=("A", "B"))
+    assert "rotary positions turn by the base 500 in B instead of the base 10,000 in A" in compared.differences[0].text

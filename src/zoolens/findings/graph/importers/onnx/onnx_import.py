@@ -37,6 +37,7 @@ from zoolens.findings.graph.importers.translation import damage_at
 from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.ir.file_operators import OPERATORS
 from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.rotary_tables import with_rotary_tables
 from zoolens.inventory.runtimes.onnx.onnx_file import OnnxGraph, OnnxNode, read_graph
 from zoolens.inventory.runtimes.runtime import TensorSpec
 
@@ -109,6 +110,7 @@ def translated(file: OnnxGraph, path: Path, request: Request, format_: str = "on
         facts["tensors"] = state.makers()
         facts[OPERATORS] = state.operators
     graph = counted(state.builder.finish(dict.fromkeys(outputs), facts))
+    graph = with_rotary_tables(graph, {name: constant.load() for name, constant in state.tables.items()})
     idle = _idle(file)
     total = int(graph.facts["parameters_total"]) + sum(idle.values())
     return replace(graph, facts={**graph.facts, "parameters_total": total, "unused": idle}) if idle else graph

@@ -29,8 +29,10 @@ from zoolens.findings.graph.importers.torch.modules import (
     reason,
 )
 from zoolens.findings.graph.importers.torch.recording import recording
+from zoolens.findings.graph.importers.torch.rotary_positions import note_rotary_tables
 from zoolens.findings.graph.importers.torch.trace import TensorTrace, tensors_in
 from zoolens.findings.graph.ir.model import Array, Graph, check_shape
+from zoolens.findings.graph.ir.rotary_tables import with_rotary_tables
 from zoolens.inventory.frameworks.placeholder_modules import without_torch_compiler
 
 
@@ -88,7 +90,7 @@ def _traced(
         known["leaves_torch"] = True  # numbers that depend on an input, in the network's own forward
     if departures is not None and departures.decisions:
         known["decisions"] = [list(decision) for decision in departures.decisions]
-    graph = trace.builder.finish(outputs, known)
+    graph = with_rotary_tables(trace.builder.finish(outputs, known), trace.tables)
     unused = _unused(module, graph)
     return replace(graph, facts={**graph.facts, "unused": unused}) if unused else graph
 
@@ -138,6 +140,8 @@ def _loaded(plan: BuildPlan, request: Request, facts: Mapping[str, Any], way: st
     if "input_ids" in shapes:
         known["context_length"] = getattr(module.config, "max_position_embeddings", None)
     trace = TensorTrace(module, request.subject, weights=request.weights)
+    if way != "weights" and "input_ids" in shapes:
+        note_rotary_tables(trace, module, shapes["input_ids"][1])
     return _traced(trace, module, fed, positional=False, facts=known)
 
 

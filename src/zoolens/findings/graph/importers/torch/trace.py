@@ -16,6 +16,7 @@ import numpy as np
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.ir.builder import SMALL, GraphBuilder
 from zoolens.findings.graph.ir.model import Array, Parameter, nested_tuples
+from zoolens.findings.graph.ir.rotary_tables import MOST, matrix_shape
 from zoolens.findings.graph.ir.vocabulary import OPAQUE
 
 # Take a tensor for its shape, device or type only: what they make is a constant.
@@ -104,6 +105,8 @@ class TensorTrace:
         self._seen: dict[int, int] = {}  # by tensor: that number when the tensor was made
         self._before_write: dict[int, Array] = {}  # of static tensors that the call in hand writes into
         self._alive: list[Any] = []
+        self._numbers: dict[int, Array] = {}  # of tensors without any, by storage, where they are known all the same
+        self.tables: dict[str, Array] = {}  # numbers of constants of real numbers, by node
 
     # what lowerings ask
 
@@ -172,6 +175,11 @@ class TensorTrace:
             self._static.pop(id(tensor), None)
             self._dependent.add(id(tensor))
         self._seen[id(tensor)] = self._writes.get(_storage(tensor), 0)
+        self._alive.append(tensor)
+
+    def note_numbers(self, tensor: Any, values: Any) -> None:
+        """Notes the numbers of a tensor that has none, and of views of all of it."""
+        self._numbers[_storage(tensor)] = plain_array(values)
         self._alive.append(tensor)
 
     # recording
@@ -296,7 +304,15 @@ class TensorTrace:
             shown = nested_tuples(tensor.tolist())
             return self.builder.add("constant", (), tensor.shape, name=key, source=key, value=shown)
         value = self.builder.parameter("value", tensor.shape, key, self._array(tensor, exact=True))
-        return self.builder.leaf("constant", value, name=key, source=key)
+        name = self.builder.leaf("constant", value, name=key, source=key)
+        if tensor.is_floating_point() and tensor.numel() <= MOST:
+            self._keep_table(name, tensor)
+        return name
+
+    def _keep_table(self, name: str, tensor: Any) -> None:
+        values = self._numbers.get(_storage(tensor)) if tensor.is_meta else plain_array(tensor)
+        if values is not None and tensor.is_contiguous() and matrix_shape(tensor.shape) == matrix_shape(values.shape):
+            self.tables[name] = values
 
     def _array(self, tensor: Any, *, exact: bool = False) -> Array | None:
         if not self.builder.keep_weights or tensor.is_meta:
