@@ -3,6 +3,7 @@ addresses for each token, recorded once (CUDA graph) and launched together."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import UnsupportedAbility, first_line
 from zoolens.inventory.runtimes.torch.torch_cuda import GraphedCall
+from zoolens.inventory.runtimes.torch.torch_fused_layers import FusedLayers
 from zoolens.inventory.runtimes.torch.torch_grouped_attention import grouped_attention
 
 _SHORTEST: Final = 256  # tokens
@@ -33,6 +35,7 @@ class FixedKeys:
     def __init__(self, torch: Any, module: Any, device: Any, longest: int | None) -> None:
         self._torch, self._module, self._device, self._longest = torch, module, device, longest
         self._layers = _plain_layers(module)
+        self._fused = FusedLayers(torch, module, device) if device.type == "cuda" else None
         self.forget()
 
     def forget(self) -> None:
@@ -84,7 +87,8 @@ class FixedKeys:
     def _one_step(self, given: Any) -> tuple[Any, Any]:
         """`given`: a token of each sequence, and where they stand."""
         self._places.first, self._places.all = given[-1], given[-1:]
-        with grouped_attention(self._module):
+        fused = nullcontext() if self._fused is None else self._fused.lent(given[-1:])
+        with grouped_attention(self._module), fused:
             return self._computed(given[:-1, None])
 
     def _computed(self, ids: Any) -> tuple[Any, Any]:
