@@ -207,6 +207,8 @@ export interface ClassList {
   scored: boolean;
   /** Whether the answers are no classes, and each of them has a score of its own that inputs can be sorted by. */
   judged: boolean;
+  /** Whether it is a language model, whose texts are sorted by bits per byte. */
+  foresees: boolean;
   total: number;
   rows: (ClassItem)[];
 }
@@ -436,6 +438,46 @@ export interface DrawnItem {
   texts: (string)[];
   /** Stretches of a sound; null where the answer is not about moments. */
   spans: (SpanItem)[] | null;
+}
+
+/** One verification with its evidence, and the others of the same endpoint. */
+export interface EndpointDetail {
+  verification: VerificationItem;
+  verdict: VerdictItem;
+  tiles: (TileItem)[];
+  /** How each model stands that was considered. */
+  models: WordTable;
+  evidence: Record<string, unknown>;
+  /** Whether the evidence against other models is known, too. */
+  evidence_known: boolean;
+  /** null where the endpoint told no log-probabilities. */
+  distances: Record<string, unknown> | null;
+  /** What the endpoint told, and what it did not. */
+  told: (Fact)[];
+  /** What it states of its model, which nobody has checked. */
+  stated: (Fact)[];
+  /** What the verdict does not say. */
+  limits: (string)[];
+  settings: (Fact)[];
+  /** The newest first, of `history_total`. */
+  history: (VerificationItem)[];
+  history_total: number;
+  /** null where it was asked only once. */
+  verdicts: Record<string, unknown> | null;
+}
+
+/** An endpoint with the newest verdict on it, of `verifications` in all. */
+export interface EndpointItem {
+  newest: VerificationItem;
+  verifications: number;
+}
+
+export interface EndpointList {
+  total: number;
+  offset: number;
+  rows: (EndpointItem)[];
+  /** Whether there may be older verifications, which were not counted. */
+  older: boolean;
 }
 
 export interface EvaluateJob {
@@ -1251,6 +1293,19 @@ export interface PeaksJob {
   device?: string;
 }
 
+/** What a language model does while it writes: it reads its prompt, or one further token. */
+export interface PhaseItem {
+  title: string;
+  /** One call, with nothing observed below it. */
+  time: string;
+  /** Of all recorded requests. */
+  share: string;
+  levels: WordTable;
+  /** Its layers by their kind; null where the runtime does not tell them. */
+  kinds: WordTable | null;
+  notes: (string)[];
+}
+
 /** What one run answered. */
 export interface PredictedAnswer {
   words: string;
@@ -1423,7 +1478,7 @@ export interface RunDetail {
   /** What to do about a run that is not finished. */
   advice: string;
   stages: (StageItem)[];
-  /** `figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are further observations, of which there are `observations` in all. */
+  /** `figures` are those of the whole run, of each batch size and of each context length; those of single classes, of epochs and the like are further observations, of which there are `observations` in all. */
   figures: (Figure)[];
   observations: number;
   /** `environment` is what can change an answer or a time, `resolved` what only the open model knew, `origin` where model and dataset were found. */
@@ -1434,6 +1489,8 @@ export interface RunDetail {
   task: string;
   /** Whether an answer is one class, so that classes can be confused and confidence can be calibrated. */
   of_classes: boolean;
+  /** Whether anything is known of single classes. */
+  has_classes: boolean;
   /** Whether the run has predictions. */
   answered: boolean;
   /** This run and its repetitions, where there are any. */
@@ -1478,6 +1535,10 @@ export type RunKind = "evaluation" | "trial" | "training" | "structure" | "claim
 export interface RunLatency {
   charts: (LatencyChart)[];
   table: WordTable;
+  /** How fast a language model reads and writes, by context length; null where that was not measured. */
+  writing: WordTable | null;
+  /** Whether it is a language model, which `zoolens eval` times at context lengths. */
+  writes: boolean;
 }
 
 /** `total` runs fit. `lacking` of them do not have the figure that they are sorted by. */
@@ -1766,6 +1827,8 @@ export interface TraceDetail {
   timelines: (string)[];
   /** How many rows /layers has. */
   layers: number;
+  /** The prompt and the next token of a language model that was traced while it writes; else empty. */
+  phases: (PhaseItem)[];
   facts: (Fact)[];
 }
 
@@ -1899,6 +1962,20 @@ export interface VerdictItem {
   remedies: (string)[];
 }
 
+/** One time that an endpoint was asked. */
+export interface VerificationItem {
+  run: string;
+  created: string;
+  address: string;
+  /** The model that it is said to have. */
+  claimed: string;
+  outcome: Outcome;
+  /** The verdict in words. */
+  sentence: string;
+  prompts: number;
+  error: number;
+}
+
 export interface WatchedEndpoint {
   name: string;
   ready: boolean;
@@ -2003,6 +2080,8 @@ export interface Answers {
   "/services/server": WatchedServer;
   "/services": ServiceList;
   "/services/{session}": ServiceDetail;
+  "/endpoints": EndpointList;
+  "/endpoints/{run}": EndpointDetail;
   "/fleet/machines": MachineList;
   "/fleet/jobs": FleetJobs;
   "/fleet/jobs/{id}": FleetLog;

@@ -71,6 +71,8 @@ VIEWS = {
     "#/studies/{study}?tab=explanations&trial={trial}": "Share of the gap",
     "#/services": "{one}",
     "#/services/{session}": "Events",
+    "#/endpoints": "{one}",
+    "#/endpoints/{endpoint}": "Models that were considered",
     "#/fleet": "{one}",
     "#/fleet?tab=jobs": "{one}",
     "#/fleet?tab=jobs&job=job0": "What it said",
@@ -128,6 +130,7 @@ def write_home(home, words):
         entry = zoolens.find_model("folder:model0")
         zoolens.graph_of(entry, store=store)
         names |= {"report": write_report(store, words, a), "dataset": store.run(a).dataset.name}
+        names |= {"endpoint": write_verifications(store, words)}
     names |= {"model": entry.full_ref, "trial": trial_name(words, 0), "session": write_session(words)}
     names |= write_jobs(words, {"a": a, "b": b})
     return {"one": words.one, **{name: quote(value, safe="") for name, value in names.items()}}
@@ -212,6 +215,17 @@ def write_pair(store, words):
         store.finish_stage(run.id, "latency:batch=1", [timing])
         runs.append(run.id)
     return runs
+
+
+def write_verifications(store, words):
+    """An endpoint that was asked twice, and has another model since. Gives the second run."""
+    from zoolens.testing.endpoint_runs import Teller, verification_run
+
+    named, other = f"file:{words.all[:1_000]}", f"other {words.all[:1_000]}"
+    address = f"http://127.0.0.1/{words.all[:1_000]}"
+    teller = Teller(address, stated={words.all[:40]: words.all[:200]}, failure=words.all[:1_000])
+    verification_run(store, {named: 0.001, other: 0.2}, teller)
+    return verification_run(store, {named: 0.2, other: 0.001}, teller).id
 
 
 def write_report(store, words, run):

@@ -30,7 +30,8 @@ PAGES = (
     "#/home", "#/models", "#/model/{model}?zoom=90", "#/runs", "#/run/{a}", "#/choose", "#/compare",
     "#/compare?a={a}&b={b}", "#/networks?a={model}&b={model}", "#/diverge", "#/diverge/{diverge}", "#/audit",
     "#/audit/{audit}", "#/traces", "#/traces/{trace}", "#/studies", "#/studies/{study}", "#/services",
-    "#/services/{session}", "#/fleet", "#/fleet?tab=grid", "#/jobs", "#/live?with=folder:live",
+    "#/services/{session}", "#/endpoints", "#/endpoints/{endpoint}", "#/fleet", "#/fleet?tab=grid", "#/jobs",
+    "#/live?with=folder:live",
     "#/live?input=text&model=folder:sentiment", "#/reports", "#/reports/{report}", "#/folder", "#/api",
 )  # fmt: skip
 # Ids, moments and what is counted from now on differ from one run of the tests to the next.

@@ -44,7 +44,18 @@ const ORDERS_OF_JUDGED_PAIRS: Record<string, string> = {
   loss: "score of A, the lowest first",
   index: "place in the data",
 };
+/** Of texts that a language model foresees. */
+const ORDERS_OF_TEXTS: Record<string, string> = {
+  loss: "bits per byte, the most first",
+  index: "place in the data",
+};
+const ORDERS_OF_TEXT_PAIRS: Record<string, string> = {
+  disagreement: "agreement, the lowest first",
+  loss: "bits per byte of A, the most first",
+  index: "place in the data",
+};
 const OF_LABELS = ["right", "wrong", "loss"]; // nobody knows them without labels
+const OF_ANSWERS = ["right", "wrong"]; // a text is foreseen more or less well
 const OF_SCORES = ["loss", "surest", "least sure"]; // nor these without scores
 
 interface GalleryProps {
@@ -59,7 +70,7 @@ export function Gallery({ run, other }: GalleryProps) {
   const classes = useAnswer("/runs/{run}/classes", { run });
   if (classes.error) return <ErrorState error={classes.error} again={classes.again} />;
   if (!classes.answer) return <Loading what="Reading the answers" />;
-  const { rows, scored, judged } = classes.answer;
+  const { rows, scored, judged, foresees } = classes.answer;
   const labelled = judged || rows.some((row) => (row.inputs ?? 0) > 0);
   const alone = judged ? "loss" : !scored ? "index" : labelled ? "loss" : "surest";
   const usual = { shown: other ? "disagreeing" : "all", order: other ? "disagreement" : alone };
@@ -68,9 +79,10 @@ export function Gallery({ run, other }: GalleryProps) {
   const order = asked("order", usual.order);
   const offered = (names: Record<string, string>) =>
     Object.entries(names).filter(
-      ([name]) => (labelled || !OF_LABELS.includes(name)) && (scored || judged || !OF_SCORES.includes(name)),
+      ([name]) =>
+        (labelled || !OF_LABELS.includes(name)) && (scored || judged || !OF_SCORES.includes(name)) && !(foresees && OF_ANSWERS.includes(name)),
     );
-  const choice = (title: string, name: string, value: string, initial: string, names: Record<string, string>) => (
+  const choice = (title: string, name: string, value: string, initial: string, names: Record<string, string>) => offered(names).length > 1 && (
     <label class="sorting">
       {title}{" "}
       <select
@@ -109,7 +121,7 @@ export function Gallery({ run, other }: GalleryProps) {
           "order",
           order,
           usual.order,
-          judged ? (other ? ORDERS_OF_JUDGED_PAIRS : ORDERS_OF_JUDGED) : other ? ORDERS_OF_BOTH : ORDERS,
+          ordersOf(foresees ? "texts" : judged ? "judged" : "classes", Boolean(other)),
         )}
         {!judged && labelled && ofClass("Label", "label", rows.filter((row) => (row.inputs ?? 0) > 0))}
         {ofClass(other ? "A answers" : "Answer", "answer", rows.filter((row) => (row.answered ?? 0) > 0))}
@@ -117,6 +129,16 @@ export function Gallery({ run, other }: GalleryProps) {
       <Inputs run={run} other={other} shown={shown} order={order} />
     </>
   );
+}
+
+/** What the answers to inputs of a kind are sorted by, alone or beside those of another run. */
+function ordersOf(kind: "texts" | "judged" | "classes", pairs: boolean): Record<string, string> {
+  const { alone, beside } = {
+    texts: { alone: ORDERS_OF_TEXTS, beside: ORDERS_OF_TEXT_PAIRS },
+    judged: { alone: ORDERS_OF_JUDGED, beside: ORDERS_OF_JUDGED_PAIRS },
+    classes: { alone: ORDERS, beside: ORDERS_OF_BOTH },
+  }[kind];
+  return pairs ? beside : alone;
 }
 
 function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; order: string }) {
@@ -165,7 +187,15 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
       >
         <ul class={`gallery${late ? " late" : ""}${isDrawn(page.rows) || page.foresees ? " drawn-inputs" : ""}${other ? " pairs" : ""}`} aria-label={other ? "Answers of both runs" : "Inputs"} aria-busy={loading}>
           {page.rows.map((row) => (
-            <Card key={row.index} run={run} other={other} row={row} seen={pictures.items.get(row.index)} text={texts.get(row.index)} />
+            <Card
+              key={row.index}
+              run={run}
+              other={other}
+              row={row}
+              seen={pictures.items.get(row.index)}
+              foresees={page.foresees}
+              text={texts.get(row.index)}
+            />
           ))}
         </ul>
       </Part>
@@ -183,11 +213,13 @@ interface CardProps {
   other?: string;
   row: PredictionItem;
   seen?: InputItem;
-  /** Of a language model: the input as coloured tokens. */
+  /** Whether it is a language model, for which the input itself is what is right. */
+  foresees: boolean;
+  /** The input as coloured tokens. */
   text?: TokenTextItem;
 }
 
-function Card({ run, other, row, seen, text }: CardProps) {
+function Card({ run, other, row, seen, foresees, text }: CardProps) {
   const both = Boolean(other);
   const ofClasses = row.ours.answer !== null;
   const drawn = row.ours.drawn !== null || row.right !== null;
@@ -196,7 +228,7 @@ function Card({ run, other, row, seen, text }: CardProps) {
       {text ? (
         <TokenText text={text} />
       ) : drawn && seen ? (
-        <Drawings run={run} other={other} row={row} seen={seen} />
+        <Drawings run={run} other={other} row={row} seen={seen} foresees={foresees} />
       ) : (
         <InputPicture path="/runs/{run}/inputs/{index}" subject={{ run }} seen={seen} name={row.input} />
       )}
@@ -208,23 +240,25 @@ function Card({ run, other, row, seen, text }: CardProps) {
           </>
         )}
       </p>
-      <p>
-        {ofClasses ? "Label: " : "Right: "}
-        {row.label === null && !row.truth ? (
-          <span class="dim">not known</span>
-        ) : (
-          <b>
-            <bdi>{row.truth || row.label}</bdi>
-          </b>
-        )}
-      </p>
+      {!foresees && (
+        <p>
+          {ofClasses ? "Label: " : "Right: "}
+          {row.label === null && !row.truth ? (
+            <span class="dim">not known</span>
+          ) : (
+            <b>
+              <bdi>{row.truth || row.label}</bdi>
+            </b>
+          )}
+        </p>
+      )}
       {row.label_words && !row.ours.best.some((scored) => scored.number === row.label) && (
         <p class="dim">
           {both ? "A gives" : "It gives"} {row.label_words} to the label
         </p>
       )}
-      <Said letter={both ? "A" : ""} answer={row.ours} />
-      {row.theirs && <Said letter="B" answer={row.theirs} />}
+      <Said letter={both ? "A" : ""} answer={row.ours} unscored={foresees} />
+      {row.theirs && <Said letter="B" answer={row.theirs} unscored={foresees} />}
       {both && !ofClasses && row.agreement_words && <p class="dim">Agreement of the two: {row.agreement_words}</p>}
     </li>
   );
@@ -264,7 +298,8 @@ function Drawings({ run, other, row, seen }: CardProps & { seen: InputItem }) {
   );
 }
 
-function Said({ letter, answer }: { letter: string; answer: PredictedAnswer }) {
+/** `unscored`: the words have the score in them. */
+function Said({ letter, answer, unscored }: { letter: string; answer: PredictedAnswer; unscored: boolean }) {
   const mark = answer.right === null ? "" : answer.right ? "right" : "wrong";
   return (
     <div class="reply">
@@ -272,7 +307,7 @@ function Said({ letter, answer }: { letter: string; answer: PredictedAnswer }) {
         {letter && <b class="side-letter">{letter} </b>}
         {answer.best.length === 0 && <bdi>{answer.words}</bdi>}{" "}
         {mark && <span class={mark}>{mark === "right" ? "✓ right" : "✗ wrong"}</span>}
-        {answer.judged_words && <span class="dim">score {answer.judged_words}</span>}
+        {answer.judged_words && !unscored && <span class="dim">score {answer.judged_words}</span>}
       </span>
       {answer.best.length > 0 && (
         <ol>

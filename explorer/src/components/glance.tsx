@@ -19,7 +19,8 @@ export interface Worst {
 }
 
 /** Which inputs say most of a run: it depends on whether there are labels and scores. */
-export function worstInputs({ rows, scored, judged }: Pick<ClassList, "rows" | "scored" | "judged">): Worst {
+export function worstInputs({ rows, scored, judged, foresees }: Pick<ClassList, "rows" | "scored" | "judged" | "foresees">): Worst {
+  if (foresees && judged) return { title: "Texts with the most bits per byte", order: "loss", shown: "all" };
   if (judged) return { title: "Answers with the lowest score", order: "loss", shown: "all" };
   const labelled = rows.some((row) => (row.inputs ?? 0) > 0);
   if (labelled && scored) return { title: "Wrong answers, the highest loss first", order: "loss", shown: "wrong" };
@@ -39,7 +40,7 @@ export function Glance({ run, ofClasses, onShow }: GlanceProps) {
         <h2>{title}</h2>
         <InputStrip run={run} order={order} shown={shown} label={`Ten inputs: ${title.toLowerCase()}`} nothing="No answer is wrong." />
         <button type="button" class="more" onClick={() => onShow({ shown, order })}>
-          All of them, with every class and score
+          {classes.answer.foresees ? "All of them, token by token" : "All of them, with every class and score"}
         </button>
       </section>
       {ofClasses && (

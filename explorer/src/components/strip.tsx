@@ -27,14 +27,23 @@ export function InputStrip({ run, other, order, shown, label, nothing }: StripPr
       <NotShown seen={seen} />
       <ul class="strip" aria-label={label} tabIndex={0}>
         {page.rows.map((row) => (
-          <Small key={row.index} run={run} row={row} seen={seen.items.get(row.index)} both={Boolean(other)} />
+          <Small key={row.index} run={run} row={row} seen={seen.items.get(row.index)} both={Boolean(other)} foresees={page.foresees} />
         ))}
       </ul>
     </>
   );
 }
 
-function Small({ run, row, seen, both }: { run: string; row: PredictionItem; seen?: InputItem; both: boolean }) {
+interface SmallProps {
+  run: string;
+  row: PredictionItem;
+  seen?: InputItem;
+  both: boolean;
+  /** Whether it is a language model, whose words have the score in them. */
+  foresees: boolean;
+}
+
+function Small({ run, row, seen, both, foresees }: SmallProps) {
   const right = row.truth || (row.label === null ? "" : String(row.label));
   return (
     <li title={`Input ${row.input}`}>
@@ -44,15 +53,16 @@ function Small({ run, row, seen, both }: { run: string; row: PredictionItem; see
           <bdi>{right}</bdi>
         </p>
       )}
-      <Reply letter={both ? "A" : ""} answer={row.ours} />
-      {row.theirs && <Reply letter="B" answer={row.theirs} />}
+      <Reply letter={both ? "A" : ""} answer={row.ours} unscored={foresees} />
+      {row.theirs && <Reply letter="B" answer={row.theirs} unscored={foresees} />}
       {both && row.ours.answer === null && row.agreement_words && <p class="dim">agree {row.agreement_words}</p>}
     </li>
   );
 }
 
-function Reply({ letter, answer }: { letter: string; answer: PredictedAnswer }) {
+function Reply({ letter, answer, unscored }: { letter: string; answer: PredictedAnswer; unscored: boolean }) {
   const best = answer.best[0];
+  const score = best?.words || (unscored ? "" : answer.judged_words);
   const mark = answer.right === null ? "" : answer.right ? "right" : "wrong";
   return (
     <p class={`strip-reply ${mark}`}>
@@ -60,8 +70,8 @@ function Reply({ letter, answer }: { letter: string; answer: PredictedAnswer }) 
       {mark && <span role="img" aria-label={mark}>{mark === "right" ? "✓ " : "✗ "}</span>}
       <bdi>{best?.name ?? answer.words}</bdi>
       {/* the space is outside: where both do not fit on one line, the score goes to the next, and not the name with it */}
-      {(best?.words || answer.judged_words) && " "}
-      {(best?.words || answer.judged_words) && <span class="dim">{best?.words || answer.judged_words}</span>}
+      {score && " "}
+      {score && <span class="dim">{score}</span>}
     </p>
   );
 }

@@ -4,6 +4,7 @@ export { AuditPage } from "./audit";
 export { ChoosePage } from "./choose";
 export { ComparePage } from "./compare";
 export { DivergePage } from "./diverge";
+export { EndpointsPage } from "./endpoints";
 export { FleetPage } from "./fleet";
 export { FolderPage } from "./folder";
 export { JobsPage } from "./jobs";

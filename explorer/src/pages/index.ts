@@ -49,6 +49,7 @@ export const PAGES: Page[] = [
   { path: "diverge", title: "Diverge", group: "Understand", link: "Diverge", about: "at which layer two environments part", needs: "/divergences/{id}", component: later("DivergePage") },
   { path: "audit", title: "Audit", group: "Understand", link: "Audit", about: "claims and names against facts", needs: "/audits/{id}", component: later("AuditPage") },
   { path: "services", title: "Services", group: "Serve", link: "Services", about: "what was served, and why it switched", component: later("ServicesPage") },
+  { path: "endpoints", title: "Endpoints", group: "Serve", link: "Endpoints", about: "which model answers behind an address", component: later("EndpointsPage") },
   { path: "fleet", title: "Fleet", group: "Serve", link: "Fleet", about: "machines, their jobs, models on every kind of machine", component: later("FleetPage") },
   { path: "jobs", title: "Jobs", group: "Serve", link: "Jobs", about: "evaluate models; what runs and what ended", component: later("JobsPage") },
   { path: "api", title: "API", group: "Serve", link: "API", about: "everything as JSON", component: later("ApiPage") },

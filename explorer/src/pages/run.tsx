@@ -1,11 +1,12 @@
 // One run: what ran, what it found, which classes it confuses, how sure it is, how long it takes, and input by input.
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
-import type { ClassItem, ClassList, Fact, Figure, ObservationItem, RunDetail } from "../answers";
+import type { ClassItem, ClassList, Figure, ObservationItem, RunDetail } from "../answers";
 import { isLive, resourceUrl, useAnswer } from "../api";
 import { AddToReport } from "../components/addtoreport";
 import { Chart } from "../components/chart";
 import { CopyLink } from "../components/copylink";
+import { Facts } from "../components/facts";
 import { FigureCell, Moment, Tile } from "../components/figure";
 import { Gallery } from "../components/gallery";
 import { Glance } from "../components/glance";
@@ -58,7 +59,7 @@ function OneRun({ detail }: { detail: RunDetail }) {
         <bdi>{run.model}</bdi>
       </h1>
       <p class="dim">
-        {run.inputs.toLocaleString("en")} inputs of <bdi>{run.dataset}</bdi> in <bdi>{run.stack}</bdi>, <Moment at={run.created} />.
+        {run.inputs.toLocaleString("en")} {run.inputs === 1 ? "input" : "inputs"} of <bdi>{run.dataset}</bdi> in <bdi>{run.stack}</bdi>, <Moment at={run.created} />.
       </p>
       <Trouble detail={detail} />
       {detail.tiles.length > 0 && (
@@ -73,6 +74,11 @@ function OneRun({ detail }: { detail: RunDetail }) {
         {detail.answered && (
           <PageLink page="compare" query={{ a: run.id }}>
             Compare with another run
+          </PageLink>
+        )}
+        {run.kind === "verification" && (
+          <PageLink page="endpoints" rest={run.id}>
+            The endpoint, with its evidence
           </PageLink>
         )}
         <PageLink page="model" rest={run.model}>
@@ -118,11 +124,15 @@ function OneRun({ detail }: { detail: RunDetail }) {
                 },
               ]
             : []),
-          {
-            key: "classes",
-            title: "Classes",
-            content: () => <Classes run={run.id} onPick={(label) => show({ label: String(label) })} />,
-          },
+          ...(detail.has_classes
+            ? [
+                {
+                  key: "classes",
+                  title: "Classes",
+                  content: () => <Classes run={run.id} onPick={(label) => show({ label: String(label) })} />,
+                },
+              ]
+            : []),
           { key: "latency", title: "Latency", content: () => <Latency run={run.id} /> },
           { key: "observations", title: "Observations", content: () => <Observations run={run.id} /> },
           { key: "stack", title: "Stack", content: () => <Stack detail={detail} /> },
@@ -308,18 +318,32 @@ function Latency({ run }: { run: string }) {
   const { answer, error, again } = useAnswer("/runs/{run}/latency", { run });
   if (error) return <ErrorState error={error} again={again} />;
   if (!answer) return <Loading what="Reading the timings" />;
-  if (!answer.charts.length) {
+  if (!answer.charts.length && !answer.writing) {
     return (
       <EmptyState title="Its calls were not timed individually.">
         <p>
-          <code>zoolens eval MODEL --batch 1,8</code> times calls of these batch sizes.
+          {answer.writes ? (
+            <>
+              <code>zoolens eval MODEL --context 128,512</code> times how it reads and writes at these context lengths.
+            </>
+          ) : (
+            <>
+              <code>zoolens eval MODEL --batch 1,8</code> times calls of these batch sizes.
+            </>
+          )}
         </p>
       </EmptyState>
     );
   }
   return (
     <>
-      <WordTable table={answer.table} label="Quantiles of the latency" />
+      {answer.writing && (
+        <>
+          <h2>Reading and writing, by context length</h2>
+          <WordTable table={answer.writing} label="Reading and writing, by context length" />
+        </>
+      )}
+      {answer.charts.length > 0 && <WordTable table={answer.table} label="Quantiles of the latency" />}
       {answer.charts.map((chart, place) => (
         <Chart spec={chart.chart} title={chart.title} source={{ path: "/runs/{run}/latency", parameters: { run }, field: `charts.${place}.chart` }} />
       ))}
@@ -461,26 +485,5 @@ function Line({ name, children }: { name: string; children: ComponentChildren })
       <dt class="dim">{name}</dt>
       <dd>{children}</dd>
     </div>
-  );
-}
-
-function Facts({ title, facts }: { title: string; facts: Fact[] }) {
-  if (!facts.length) return null;
-  return (
-    <>
-      <h2>{title}</h2>
-      <dl>
-        {facts.map((fact) => (
-          <div>
-            <dt class="dim">
-              <bdi>{fact.name}</bdi>
-            </dt>
-            <dd>
-              <bdi>{fact.value}</bdi>
-            </dd>
-          </div>
-        ))}
-      </dl>
-    </>
   );
 }

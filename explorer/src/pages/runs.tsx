@@ -204,10 +204,13 @@ function Sorting({ sort, choices }: { sort: string; choices: Pick<SortChoice, "v
   );
 }
 
+const LEAST_FIRST =
+  /^(latency|roundtrip_p|cold|ece|brier|nll|bits_per_byte|perplexity|mae|rmse|wer|cer|file_size|parameters|memory|peak_|energy|flops|macs)/;
+
 /** What is best or newest first: times, sizes and errors are best when they are small. */
 function first(by: string): string {
   if (by === "created") return "";
-  return /^(latency|roundtrip|cold|ece|brier|nll|file_size|parameters|memory|energy)/.test(by) ? by : `-${by}`;
+  return LEAST_FIRST.test(by) ? by : `-${by}`;
 }
 
 function pick(id: string, picked: string[]): void {

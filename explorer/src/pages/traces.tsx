@@ -1,6 +1,6 @@
 // Where the time of models goes: the list of traces, and one trace with its timeline, layers, roofline and comparison.
 import { useState } from "preact/hooks";
-import type { Job, LayerItem, TraceDetail, TraceItem } from "../answers";
+import type { Job, LayerItem, PhaseItem, TraceDetail, TraceItem } from "../answers";
 import { isLive, resourceUrl, useAnswer } from "../api";
 import { Chart } from "../components/chart";
 import { CopyLink } from "../components/copylink";
@@ -181,6 +181,9 @@ function TracePage({ run }: { run: string }) {
   if (answer.timelines.length) {
     tabs.push({ key: "timeline", title: "Timeline", content: () => <TimelinePanel run={trace.id} levels={answer.timelines} /> });
   }
+  if (answer.phases.length) {
+    tabs.unshift({ key: "phases", title: "Prompt and token", content: () => <PhasesPanel phases={answer.phases} /> });
+  }
   tabs.push({ key: "levels", title: trace.recording ? "Steps" : "Levels", content: () => <LevelsPanel detail={answer} /> });
   if (answer.layers) {
     tabs.push({ key: "layers", title: "Layers", content: () => <LayersPanel run={trace.id} /> });
@@ -226,6 +229,31 @@ function TracePage({ run }: { run: string }) {
     </>
   );
 }
+
+/** What a language model does while it writes: its prompt and its next token apart. */
+function PhasesPanel({ phases }: { phases: PhaseItem[] }) {
+  return (
+    <>
+      <Table label="Prompt and token" columns={PHASES} rows={phases} rowKey={(row) => row.title} />
+      {phases.map((phase) => (
+        <section aria-label={phase.title}>
+          <h2>{phase.title}</h2>
+          <h3>Layers by kind</h3>
+          {phase.kinds ? <WordTable table={phase.kinds} label={`Layers by kind, ${phase.title}`} /> : <p class="dim">Its layers are not known.</p>}
+          <Sentences sentences={phase.notes} />
+          <h3>What observing adds</h3>
+          <WordTable table={phase.levels} label={`What observing adds, ${phase.title}`} />
+        </section>
+      ))}
+    </>
+  );
+}
+
+const PHASES: Column<PhaseItem>[] = [
+  { key: "title", title: "What", cell: (row) => <bdi>{row.title}</bdi> },
+  { key: "time", title: "Median [95 %]", number: true, cell: (row) => row.time },
+  { key: "share", title: "Share of the requests", number: true, cell: (row) => row.share },
+];
 
 function LevelsPanel({ detail }: { detail: TraceDetail }) {
   return (

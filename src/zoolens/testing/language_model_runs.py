@@ -14,11 +14,12 @@ from zoolens.base.store.scopes import context_scope
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.findings.measure.generation_speed import FIRST, FURTHER, MEMORY
-from zoolens.findings.measure.predictions import KIND
+from zoolens.findings.measure.predictions import KIND, TRUTH, truth_columns_of
 from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.datasets.opening import absolute_spec, open_dataset
 from zoolens.inventory.manifests.locations import model_fingerprint, resolve_asset
 from zoolens.inventory.manifests.schema import AssetFile, Manifest
+from zoolens.inventory.manifests.schema_texts import PREDICTING
 from zoolens.inventory.manifests.tokenizer import ROLE
 from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer, TokenPlaces
 from zoolens.inventory.tasks.language_model import Foreseen, LanguageModel, foreseen_tokens
@@ -130,6 +131,7 @@ def _written(store: Store, book: Book, name: str, kept: list[Foreseen]) -> Run:
             "origin": {"data": book.data, "manifest": declared, "folder": str(book.folder), "ref": f"file:{name}"},
         },
     )
-    store.add_part(run.id, KIND, 0, pa.table({**head, **columns}))
+    truths = {f"{TRUTH}{name}": pa.array(np.ones(len(kept)), pa.int8()) for name in truth_columns_of(PREDICTING)}
+    store.add_part(run.id, KIND, 0, pa.table({**head, **columns, **truths}))
     store.finish_stage(run.id, "predictions")
     return store.run(run.id)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Final
 
 from zoolens.base.present.figures import count, disturbed_mark, figure, network_mark, stack_label
 from zoolens.base.present.tables import Column
@@ -12,24 +12,27 @@ from zoolens.base.present.terminal import echo_json, print_table
 from zoolens.base.store.records import ROUND_TRIPS, Observation, Run
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
-from zoolens.faces.cli.generation_table import print_generation
 from zoolens.findings.measure.class_order import judged_right
+from zoolens.findings.measure.generation_table import generation_table
 from zoolens.findings.measure.plan import Outcome
 from zoolens.findings.measure.run_data import judged_figure, judged_heading
 
 Found = dict[tuple[str, str], Observation]
+_CALIBRATION: Final = "ece"  # a column only where a run has it: texts and boxes have none
 
 
 def print_outcomes(store: Store, outcomes: Sequence[Outcome], batches: Sequence[int]) -> None:
     runs = [outcome.run for outcome in outcomes if outcome.run is not None]
-    rows = [_row(store, run, batches) for run in runs]
+    known = {run.id: judged_right(run, store.observations(run.id)) for run in runs}
+    calibrated = any(each.metric == _CALIBRATION for found in known.values() for each in found)
+    rows = [_row(run, known[run.id], batches, calibrated=calibrated) for run in runs]
     if rows:
         columns = [
             Column("run", keep=8),
             Column("model", keep=10),
             Column("runtime", keep=9),
             Column(judged_heading(runs), "number", keep=7),
-            Column("ECE", "number", keep=2),
+            *([Column("ECE", "number", keep=2)] if calibrated else []),
             *(Column(f"p50 ×{batch}", kind="number", keep=6) for batch in batches),
             Column("p99 clean / raw", "number", keep=3),
             Column("cold", "number", keep=1),
@@ -37,11 +40,19 @@ def print_outcomes(store: Store, outcomes: Sequence[Outcome], batches: Sequence[
             Column("params", "number", keep=4),
         ]
         print_table(columns, rows)
-    print_generation(store, runs)
+    _print_speeds(known)
 
 
-def _row(store: Store, run: Run, batches: Sequence[int]) -> list[str]:
-    known = judged_right(run, store.observations(run.id))
+def _print_speeds(known: Mapping[str, Sequence[Observation]]) -> None:
+    """How fast language models read and write; nothing where no run has such figures."""
+    tables = {run: generation_table(observations) for run, observations in known.items()}
+    rows = [(run[:8], *row) for run, table in tables.items() for row in table.rows]
+    if rows:
+        columns = next(iter(tables.values())).columns
+        print_table([Column("run", keep=8), *columns], rows)
+
+
+def _row(run: Run, known: Sequence[Observation], batches: Sequence[int], *, calibrated: bool) -> list[str]:
     observations = {(observation.metric, observation.scope): observation for observation in known}
     size = batches[0] if batches else 1
     return [
@@ -49,7 +60,7 @@ def _row(store: Store, run: Run, batches: Sequence[int]) -> list[str]:
         run.ref.partition("@")[0],
         stack_label(run),
         judged_figure(run, known),
-        _value(observations.get(("ece", ""))),
+        *([_value(observations.get((_CALIBRATION, "")))] if calibrated else []),
         *(_timing(observations, "latency_p50", batch_scope(batch)) for batch in batches),
         f"{_timing(observations, 'latency_p99', batch_scope(size))} / "
         f"{_timing(observations, 'latency_p99', batch_scope(size, raw=True))}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,7 @@ from zoolens.base.present.figures import (
 )
 from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_json, make_console, plain, print_blocks, print_facts, print_table
-from zoolens.base.store.records import Observation, Provenance, Run, StageState
+from zoolens.base.store.records import MEASURED_KINDS, Observation, Provenance, Run, RunKind, StageState
 from zoolens.faces.cli.completed_names import complete_runs
 from zoolens.faces.cli.options import json_option, wide_option
 from zoolens.faces.cli.stores import store_option
@@ -40,6 +41,10 @@ _ONLY_TRIALS: Final = "Only trials of the doctor match: --all lists them."
 @click.option("--model", metavar="PATTERN", help="Only runs of models like this: 'torchvision:*'.")
 @click.option("--dataset", metavar="PATTERN", help="Only runs on datasets like this.")
 @click.option("--runtime", metavar="PATTERN", help="Only runs in runtimes like this.")
+@click.option(
+    "--kind", type=click.Choice([kind.value for kind in RunKind]),
+    help="Only runs of this kind, such as verification (of endpoints) or trace.  [default: evaluation]",
+)  # fmt: skip
 @click.option("--all", "trials", is_flag=True, help="List also the trials of the doctor.")
 @click.option("--pool", is_flag=True, help="Join repeated runs of one kind of machine where they agree.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Number of runs, newest first.")
@@ -52,6 +57,7 @@ def command(
     model: str | None,
     dataset: str | None,
     runtime: str | None,
+    kind: str | None,
     trials: bool,
     pool: bool,
     limit: int,
@@ -66,29 +72,37 @@ def command(
     from zoolens.base.store.store import RUNS_AT_ONCE, open_store
 
     if pool:
+        if kind not in (None, RunKind.EVALUATION):
+            raise click.UsageError(f"Only evaluations are pooled, not runs of the kind {kind}.")
         _list_pooled(store, {"model": model, "dataset": dataset, "runtime": runtime}, limit, as_json=as_json)
         return
+    chosen = None if kind is None else RunKind(kind)
+    others = trials or kind not in (None, RunKind.EVALUATION)
+    narrowed = bool(model or dataset or runtime or trials or kind)
     with open_store(store, must_exist=True) as opened:
         if not as_json and limit > RUNS_AT_ONCE:
-            ids = opened.run_ids(model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit)
+            ids = opened.run_ids(model=model, dataset=dataset, runtime=runtime, kind=chosen, trials=trials, limit=limit)
             if len(ids) > RUNS_AT_ONCE:
-                _print_many(opened, ids, purpose=trials)
+                _print_many(opened, ids, purpose=others)
                 return
         with spinner("runs", "read the store"):
             from zoolens.findings.measure.class_order import judged_right
 
-            runs = opened.runs(model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit)
+            runs = opened.runs(model=model, dataset=dataset, runtime=runtime, kind=chosen, trials=trials, limit=limit)
             stored = opened.observations_by_run([run.id for run in runs], metrics=_listed_metrics(runs))
-            hidden = not runs and opened.runs(model=model, dataset=dataset, runtime=runtime, trials=True, limit=1)
+            hidden = not runs and kind is None and _trials_match(opened, model, dataset, runtime)
+            kinds = Counter[str]() if runs or narrowed else _other_kinds(opened)
     observations = {run.id: judged_right(run, stored.get(run.id, [])) for run in runs}
     if as_json:
         echo_json([_listed(run, observations.get(run.id, [])) for run in runs])
     elif runs:
-        _print_list(runs, observations, purpose=trials)
+        _print_list(runs, observations, purpose=others)
         _print_misjudged([run for run in runs if len(observations[run.id]) < len(stored.get(run.id, []))])
     else:
-        none = "No runs match." if model or dataset or runtime or trials else "No evaluations yet: try `zoolens demo`."
+        none = "No runs match." if narrowed else "No evaluations yet: try `zoolens demo`."
         click.echo(_ONLY_TRIALS if hidden else none, err=True)
+        if kinds:
+            click.echo(f"Other kinds of runs: {_counted(kinds)}. --kind lists them.", err=True)
 
 
 @command.command()
@@ -119,6 +133,21 @@ def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None
 
 
 # --- the list
+
+
+def _trials_match(opened: Store, model: str | None, dataset: str | None, runtime: str | None) -> bool:
+    return bool(opened.run_ids(model=model, dataset=dataset, runtime=runtime, trials=True, limit=1))
+
+
+def _other_kinds(opened: Store) -> Counter[str]:
+    """How many runs there are that are neither evaluations nor trials."""
+    kinds = [kind for kind in RunKind if kind not in MEASURED_KINDS]
+    counts = {kind.value: len(opened.run_ids(kind=kind)) for kind in kinds}
+    return Counter({name: many for name, many in counts.items() if many})
+
+
+def _counted(kinds: Counter[str]) -> str:
+    return ", ".join(f"{many:,} {name}" for name, many in kinds.most_common())
 
 
 def _state(run: Run) -> str:
@@ -196,7 +225,7 @@ def _print_list(
 
 
 def _list_columns(runs: Sequence[Run], *, purpose: bool) -> list[Column]:
-    """The columns of the list; `purpose` adds which runs are trials of the doctor."""
+    """The columns of the list; `purpose` adds of which kind each run is, such as a trial of the doctor."""
     from zoolens.findings.measure.run_data import judged_heading
 
     columns = [
@@ -209,7 +238,7 @@ def _list_columns(runs: Sequence[Run], *, purpose: bool) -> list[Column]:
         Column("p50", "number", keep=6),
         Column("stages", keep=4),
     ]
-    return [*columns[:2], Column("purpose", keep=6), *columns[2:]] if purpose else columns
+    return [*columns[:2], Column("kind", keep=6), *columns[2:]] if purpose else columns
 
 
 def _list_rows(

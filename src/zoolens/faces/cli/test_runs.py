@@ -108,7 +108,28 @@ def test_an_empty_store(path):
 def test_a_store_without_evaluations_is_not_called_empty(path):
     with open_store(path) as store:
         store.begin_run(model_record(), dataset_record(), stack_record(), kind=RunKind.VERIFICATION)
-    assert "No evaluations yet" in CliRunner().invoke(command).output
+    text = CliRunner().invoke(command).output
+    assert "No evaluations yet" in text
+    assert "Other kinds of runs: 1 verification. --kind lists them." in text
+
+
+def test_runs_of_another_kind_are_listed_with_it(path):
+    with open_store(path) as store:
+        begin(store, "zoo:older@1.0.0")
+        asked = store.begin_run(
+            model_record("endpoint:own"), dataset_record("prompts"), stack_record(), kind=RunKind.VERIFICATION
+        )
+    header, row = invoke("--kind", "verification", "--wide").splitlines()
+    assert header.split()[2] == "kind"
+    assert row.split()[0] == asked.id[:8]
+    assert row.split()[3:5] == ["verification", "endpoint:own"]
+    (listed,) = json.loads(invoke("--kind", "verification", "--json"))
+    assert (listed["id"], listed["purpose"]) == (asked.id, "verification")
+    assert "older" in invoke("--kind", "evaluation")
+    assert "No runs match." in CliRunner().invoke(command, ["--kind", "trace"]).output
+    refused = CliRunner().invoke(command, ["--kind", "verification", "--pool"])
+    assert refused.exit_code == 2
+    assert "Only evaluations are pooled" in refused.output
 
 
 def test_one_run(run):

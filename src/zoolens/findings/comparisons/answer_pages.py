@@ -41,7 +41,8 @@ class AnswerOrder(StrEnum):
     INDEX = "index"  # as in the dataset
     SUREST = "surest"  # the highest score of the answer
     LEAST_SURE = "least sure"
-    LOSS = "loss"  # the lowest probability of the true class; of other tasks the lowest score of the answer
+    LOSS = "loss"  # the lowest probability of the true class; of other tasks the lowest score of the answer; of texts
+    # that a language model foresees, the most bits per byte
     DISAGREEMENT = "disagreement"  # the other run answers otherwise, those first of which both are surest
 
 
@@ -278,9 +279,11 @@ def _sort_key(ours: Signature, theirs: Signature | None, agreement: Floats | Non
 
 def _rightness(signature: Signature) -> Floats:
     """The probability of the true class; of a task whose truth is no class, how right each answer is."""
-    if task_named(signature.main.task).truth is None:
+    task = task_named(signature.main.task)
+    if task.truth is None:
         return signature.label_score.astype(np.float64)
-    scores = signature.scores
+    fine = task.fine_scores(signature.main) if signature.scores is not None else None
+    scores = signature.scores if fine is None else fine
     return np.full(len(signature), np.nan) if scores is None else np.where(signature.known, scores, np.nan)
 
 

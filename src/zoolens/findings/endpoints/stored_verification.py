@@ -13,11 +13,12 @@ from zoolens.base.store.series import append_series
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.endpoints.candidate_model import CandidateModel
 from zoolens.findings.endpoints.verification import Verification
-from zoolens.findings.endpoints.verification_words import sentence
+from zoolens.findings.endpoints.verification_words import limits, sentence
 from zoolens.inventory.runtimes.openai.openai_runtime import ENDPOINT
 
 STAGE: Final = "verification"
 PROMPTS: Final = "prompts"
+TOLD: Final = "verification"  # in run.resolved: the verdict and what it rests on
 
 
 def store_verification(found: Verification, models: Sequence[CandidateModel], store: Store | str | Path | None) -> Run:
@@ -36,11 +37,13 @@ def store_verification(found: Verification, models: Sequence[CandidateModel], st
         "settings": settings,
         "standings": {each.name: each.standing.value for each in found.hypotheses},
         "failure": found.failure,
+        "by": None if found.by is None else found.by.value,
+        "limits": list(limits(found)),
     }
     rows = [{**asdict(asked), "distances": [asked.distances.get(each.name, math.nan) for each in found.hypotheses]}
             for asked in found.asked]  # fmt: skip
     with borrowed_store(store) as opened:
-        run = opened.begin_attempt(model, dataset, stack, kind=RunKind.VERIFICATION, resolved={"verification": told})
+        run = opened.begin_attempt(model, dataset, stack, kind=RunKind.VERIFICATION, resolved={TOLD: told})
         if rows:
             append_series(opened, run.id, PROMPTS, pa.Table.from_pylist(rows))
         opened.finish_stage(run.id, STAGE, list(_observations(found)))

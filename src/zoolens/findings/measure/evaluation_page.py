@@ -16,12 +16,16 @@ from zoolens.base.store.store import Store
 from zoolens.findings.measure.answers import has_answers, judged_predictions
 from zoolens.findings.measure.class_order import JUDGED_WRONGLY, judged_right
 from zoolens.findings.measure.confusion import confusion_chart, confusion_of
+from zoolens.findings.measure.generation_table import generation_table
 from zoolens.findings.measure.latency_chart import latency_distribution_chart, latency_distributions
 from zoolens.findings.measure.reliability import reliability_chart, reliability_of
 from zoolens.findings.measure.run_data import ACCURACY, judged_observation, main_metric
 from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
+from zoolens.inventory.tasks.task import task_named
 
-_TILES: Final = ("latency_p50", "file_size", "peak_memory")
+_TILES: Final = ("latency_p50", "latency_first_token", "decode_speed", "file_size", "peak_memory")
+# What stands beside the metric that judges a task, in the order in which a reader asks for it.
+_BESIDE: Final = {"bits_per_byte": ("perplexity", "bits_per_byte", "next_token_accuracy")}
 _FIGURES: Final = (
     Column("metric", "key"), Column("of"), Column("value", "number"), Column("n", "number"), Column("why"),
 )  # fmt: skip
@@ -46,6 +50,7 @@ def run_page(store: Store, run: Run) -> Page:
             *_answers(store, run),
             *_classes(run, observations),
             *_latencies(store, run),
+            *_speeds(observations),
             Section("Figures", warnings=(*misjudged, *failed), tables=(("", figures_table(observations)),)),
         ),
     )
@@ -55,11 +60,16 @@ def run_tiles(run: Run, observations: Sequence[Observation]) -> Iterator[Tile]:
     """The figures that stand for a run, each of all inputs or of the smallest batch."""
     standing = judged_observation(run, observations)
     judged = main_metric(run) if standing is None else standing.metric
-    for metric in dict.fromkeys((judged, *_TILES)):
+    for metric in dict.fromkeys((*judging_beside(judged), *_TILES)):
         known = [each for each in observations if each.metric == metric and not _detail(each)]
         first = min(known, key=lambda each: (len(each.scope), each.scope), default=None)
         if first is not None and first.value is not None:
             yield Tile(with_interval(first), figure_title(metric, first.scope))
+
+
+def judging_beside(metric: str) -> tuple[str, ...]:
+    """The metric that judges a task, with what a reader asks for beside it."""
+    return _BESIDE.get(metric, (metric,))
 
 
 def _detail(observation: Observation) -> bool:
@@ -68,11 +78,14 @@ def _detail(observation: Observation) -> bool:
 
 
 def _answers(store: Store, run: Run) -> Iterator[Section]:
-    """Sections about the answers. What cannot be told of this run, as of one without labels, is said in a sentence."""
+    """Sections about answers that are classes. What cannot be told of this run, as of one without labels, is said in a
+    sentence."""
     if not has_answers(run):
         return
     try:
         predictions = judged_predictions(store, run)
+        if not task_named(predictions.main.task).discrete:
+            return
         chart = confusion_chart(confusion_of(predictions))
     except ZoolensError as error:
         yield Section("Answers", paragraphs=(str(error.message),))
@@ -99,6 +112,12 @@ def _latencies(store: Store, run: Run) -> Iterator[Section]:
     charts = tuple(map(latency_distribution_chart, latency_distributions(store, run)))
     if charts:
         yield Section("Latency", charts=charts)
+
+
+def _speeds(observations: Sequence[Observation]) -> Iterator[Section]:
+    table = generation_table(observations)
+    if table.rows:
+        yield Section("Reading and writing", tables=(("", table),))
 
 
 def figures_table(observations: Sequence[Observation]) -> Table:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from zoolens.base.errors import UnknownName
 from zoolens.base.present.figures import NOTHING, with_interval
-from zoolens.base.store.records import Observation, Run, RunKind, StageState
+from zoolens.base.store.records import Observation, Run, StageState
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.findings.measure.class_order import judged_right
 from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
@@ -32,8 +32,8 @@ def run_facts(run: Run) -> dict[str, Any]:
 
 
 def purpose(run: Run) -> str:
-    """Whether somebody asked for it, or the doctor tried it."""
-    return str(RunKind.TRIAL if run.kind is RunKind.TRIAL else RunKind.EVALUATION)
+    """Whether somebody asked for an evaluation, the doctor tried one, or what else the run is about."""
+    return str(run.kind)
 
 
 def main_metric(run: Run) -> str:

@@ -5,6 +5,8 @@ import pytest
 from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
 from zoolens.base.store.store import open_store
 from zoolens.findings.measure.evaluation_page import run_page
+from zoolens.findings.measure.generation_speed import DECODE, FIRST
+from zoolens.testing.language_model_runs import answered, written_book
 
 
 @pytest.mark.parametrize(("task", "listed"), [("detection", True), ("classification", False)])
@@ -36,3 +38,18 @@ def test_the_mean_score_is_on_a_card_where_the_dataset_does_not_define_the_main_
         store.finish_stage(run.id, "metric:task", [score])
         tiles = run_page(store, store.run(run.id)).tiles
     assert [(tile.figure, tile.caption) for tile in tiles] == [("50.0 % [40.0, 60.0]", "mean score")]
+
+
+def test_a_run_of_texts_begins_with_perplexity_and_says_nothing_of_classes(tmp_path):
+    book = written_book(tmp_path, "AB HELLO WORLD\nWHAT IS <IT>?\n", 16)
+    figures = [Observation("bits_per_byte", 1.7, unit="bits"), Observation("perplexity", 12.5)]
+    speeds = [Observation(FIRST, 0.25, "context=128", "s"), Observation(DECODE, 40.0, "context=128", "tokens/s")]
+    with open_store(tmp_path / "store.sqlite") as store:
+        run = answered(store, book, "mine")
+        store.finish_stage(run.id, "metric:task", figures)
+        store.finish_stage(run.id, "generation:context=128", speeds)
+        page = run_page(store, store.run(run.id))
+    captions = [tile.caption for tile in page.tiles]
+    assert captions[:2] == ["perplexity", "bits per byte"]
+    assert "time to the first token, 128 tokens" in captions
+    assert [section.title for section in page.sections] == ["Reading and writing", "Figures"]

@@ -137,12 +137,18 @@ def sentences(recorded: StoredRecording) -> Iterator[str]:
         )
 
 
+def phase_shares(recorded: StoredRecording) -> dict[str, float]:
+    """Which share of all requests the calls of each phase are, by its name."""
+    requests = [step for step in recorded.step.steps if step.kind == "request"]
+    return {step.name: step.share or 0.0 for request in requests for step in request.steps}
+
+
 def _of_phases(recorded: StoredRecording) -> Iterator[str]:
     """How a request divides into its phases, and what of it cannot be divided further."""
     if not recorded.phases:
         return
     (request,) = (step for step in recorded.step.steps if step.kind == "request")
-    shares = {step.name: step.share or 0.0 for step in request.steps}
+    shares = phase_shares(recorded)
     parts = {step.name: f"{step.times // request.times:,} × {step.name}" for step in request.steps}
     yield (
         "Of all requests "

@@ -209,9 +209,6 @@ class LanguageModel(Task):
             return "no token to foresee"
         return f"{_bits(answers, place):.3f} bits a byte; {right:,} of {tokens:,} next tokens right"
 
-    def show_truth(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
-        return "the text itself"
-
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
         """Each token that was to be foreseen with its log-probability, and the most likely tokens there."""
         following, kept = answered_positions(answers, place)

@@ -37,6 +37,7 @@ RESOURCES: Final = (
     "studies",
     "jobs",
     "services",
+    "verifications",
     "fleet",
     "fleet_grid",
     "live",

@@ -15,6 +15,7 @@ from zoolens.faces.ui.known_datasets import named_dataset
 from zoolens.faces.ui.page_figures import Figure, figure_of
 from zoolens.faces.ui.resources.model import find_model
 from zoolens.findings.comparisons.history import History, HistoryPoint, run_history
+from zoolens.findings.measure.evaluation_page import judging_beside
 from zoolens.findings.measure.run_data import main_metric
 from zoolens.inventory.catalog.names import bare
 
@@ -70,7 +71,7 @@ def measured(context: Context, query: MeasuredQuery) -> Measured:
     newest = context.store.runs(model=name, dataset=query.data or None, limit=1)
     if not newest:
         return Measured(figures=[])
-    wanted = dict.fromkeys((main_metric(newest[0]), *_FURTHER))
+    wanted = dict.fromkeys((*judging_beside(main_metric(newest[0])), *_FURTHER))
     dataset = None if chosen is None else chosen.fingerprint
     courses = [run_history(context.store, name, metric, _PROCESS.get(metric), dataset=dataset) for metric in wanted]
     return Measured(figures=[_figure(course) for course in courses if course.points])

@@ -27,10 +27,12 @@ from zoolens.faces.ui.word_tables import WordTable, word_table
 from zoolens.findings.measure.answers import has_answers
 from zoolens.findings.measure.class_order import judged_right
 from zoolens.findings.measure.evaluation_page import run_tiles
+from zoolens.findings.measure.generation_table import generation_table
 from zoolens.findings.measure.latency_chart import latency_distribution_chart, latency_distributions, latency_table
 from zoolens.findings.measure.run_data import run_data
 from zoolens.findings.measure.suspicions import remarks, suspicions
 from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
+from zoolens.inventory.manifests.schema_texts import PREDICTING
 from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
 
 _MOST_ATTEMPTS: Final = 50
@@ -75,8 +77,8 @@ class RunDetail(Answer):
     """What to do about a run that is not finished."""
     stages: list[StageItem]
     figures: list[Figure]
-    """`figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are
-    further observations, of which there are `observations` in all."""
+    """`figures` are those of the whole run, of each batch size and of each context length; those of single classes, of
+    epochs and the like are further observations, of which there are `observations` in all."""
     observations: int
     environment: list[Fact]
     """`environment` is what can change an answer or a time, `resolved` what only the open model knew, `origin` where
@@ -87,6 +89,8 @@ class RunDetail(Answer):
     """What its main output does; empty where the run does not say it."""
     of_classes: bool
     """Whether an answer is one class, so that classes can be confused and confidence can be calibrated."""
+    has_classes: bool
+    """Whether anything is known of single classes."""
     answered: bool
     """Whether the run has predictions."""
     attempts: list[RunAttempt]
@@ -115,6 +119,7 @@ def run_detail(context: Context, query: RunQuery) -> RunDetail:
         origin=facts_of({name: value for name, value in run.origin.items() if name not in ("manifest", "classes")}),
         task=task,
         of_classes=_of_classes(task),
+        has_classes=_of_classes(task) or any(_dimension(each) is Dimension.CLASS for each in known),
         answered=has_answers(run),
         attempts=_attempts(context, run),
     )
@@ -168,7 +173,11 @@ def _attempts(context: Context, run: Run) -> list[RunAttempt]:
 
 
 def _of_run(observation: Observation) -> bool:
-    return parse_scope(observation.scope).dimension in (None, Dimension.BATCH)
+    return _dimension(observation) in (None, Dimension.BATCH, Dimension.CONTEXT)
+
+
+def _dimension(observation: Observation) -> Dimension | None:
+    return parse_scope(observation.scope).dimension
 
 
 def facts_of(data: Mapping[str, Any], before: str = "") -> list[Fact]:
@@ -244,15 +253,22 @@ class RunLatency(Answer):
 
     charts: list[LatencyChart]
     table: WordTable
+    writing: WordTable | None
+    """How fast a language model reads and writes, by context length; null where that was not measured."""
+    writes: bool
+    """Whether it is a language model, which `zoolens eval` times at context lengths."""
 
 
 def latency(context: Context, query: RunQuery) -> RunLatency:
     run = context.store.run(query.run)
     distributions = list(latency_distributions(context.store, run))
     charts = [latency_distribution_chart(distribution) for distribution in distributions]
+    speeds = generation_table(context.store.observations(run.id))
     return RunLatency(
         charts=[LatencyChart(title=chart.title, chart=themed(chart)) for chart in charts],
         table=word_table(latency_table(distributions)),
+        writing=word_table(speeds) if speeds.rows else None,
+        writes=run_task(run) in (PREDICTING, *task_named(PREDICTING).by_truth.values()),
     )
 
 

@@ -283,6 +283,8 @@ class ClassList(Answer):
     """Whether the scores of the answers were kept, so that inputs can be sorted by them."""
     judged: bool
     """Whether the answers are no classes, and each of them has a score of its own that inputs can be sorted by."""
+    foresees: bool
+    """Whether it is a language model, whose texts are sorted by bits per byte."""
     total: int
     rows: list[ClassItem]
 
@@ -294,7 +296,8 @@ def classes(context: Context, query: ClassesQuery) -> ClassList:
             judged = task.truth is not None and task.judged and answers.labelled
             reason = f"{answers.model} does {task.name}: it answers no class."
             metric, items = _classes_of_task(answers, _class_figures(context, answers.run))
-            return _listed("" if items else reason, metric, items, query.order, judged=judged)
+            foresees = task.name == PREDICTING
+            return _listed("" if items else reason, metric, items, query.order, judged=judged, foresees=foresees)
         items = _classes(answers, _class_figures(context, answers.run, _RECALL))
         scored = bool(np.isfinite(answers.score[:, 0]).any())
         return _listed("", _RECALL, items, query.order, scored=scored)
@@ -306,10 +309,24 @@ def classes(context: Context, query: ClassesQuery) -> ClassList:
 
 
 def _listed(
-    reason: str, metric: str, items: list[ClassItem], order: ClassSort, *, scored: bool = False, judged: bool = False
+    reason: str,
+    metric: str,
+    items: list[ClassItem],
+    order: ClassSort,
+    *,
+    scored: bool = False,
+    judged: bool = False,
+    foresees: bool = False,
 ) -> ClassList:
-    rows = sorted(items, key=_KEYS[order])[:MOST_CLASSES]
-    return ClassList(reason=reason, metric=metric, scored=scored, judged=judged, total=len(items), rows=rows)
+    return ClassList(
+        reason=reason,
+        metric=metric,
+        scored=scored,
+        judged=judged,
+        foresees=foresees,
+        total=len(items),
+        rows=sorted(items, key=_KEYS[order])[:MOST_CLASSES],
+    )
 
 
 def _class_figures(context: Context, run: Run, metric: str = "") -> dict[int, Observation]:

@@ -222,7 +222,7 @@ def session_summary(session: Session) -> ServiceSession:
         answering=answering[-1] if answering else "",
         requests=sum(session.answered.values()) if session.answers or session.stopped else None,
         switches=sum(event.kind is EventKind.SWITCH for event in session.events),
-        in_time=f"{percent(kept.within / timed, 2)} within {kept.bound * 1e3:.4g} ms" if kept and timed else "",
+        in_time=f"{percent(kept.within / timed, 2)} within {figure(kept.bound, 's')}" if kept and timed else "",
     )
 
 

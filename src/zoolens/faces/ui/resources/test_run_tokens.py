@@ -6,8 +6,10 @@ import pytest
 
 pytest.importorskip("starlette")
 
+from zoolens.base.store.records import Observation
 from zoolens.faces.ui.endpoint import PREFIX
 from zoolens.faces.ui.test_app import client, home
+from zoolens.findings.measure.generation_speed import DECODE, FIRST
 from zoolens.testing.language_model_runs import answered, written_book
 
 __all__ = ["client", "home"]  # fixtures
@@ -60,6 +62,37 @@ def test_two_runs_are_compared_token_by_token(client, runs, tmp_path):
 def test_the_page_of_answers_says_that_there_are_tokens(client, runs):
     _, (mine, *_) = runs
     assert client().get(f"{PREFIX}/runs/{mine}/predictions").json()["foresees"] is True
+
+
+def test_texts_are_sorted_by_bits_per_byte_and_have_no_truth_of_their_own(client, runs):
+    book, (mine, *_) = runs
+    ask = client()
+    rows = ask.get(f"{PREFIX}/runs/{mine}/predictions", params={"order": "loss"}).json()["rows"]
+    bits = [float(row["ours"]["words"].partition(" ")[0]) for row in rows]
+    assert len(bits) == len(book.texts)
+    assert bits == sorted(bits, reverse=True)
+    assert {row["truth"] for row in rows} == {""}
+
+
+def test_nothing_of_classes_is_said_of_a_language_model(client, runs):
+    _, (mine, *_) = runs
+    told = client().get(f"{PREFIX}/runs/{mine}").json()
+    assert (told["of_classes"], told["has_classes"]) == (False, False)
+    listed = client().get(f"{PREFIX}/runs/{mine}/classes").json()
+    assert (listed["foresees"], listed["judged"]) == (True, True)
+
+
+def test_speeds_are_listed_by_context(client, home, runs):
+    _, (mine, near, _) = runs
+    speeds = [Observation(FIRST, 0.25, "context=128", "s"), Observation(DECODE, 40.0, "context=128", "tokens/s")]
+    home.finish_stage(mine, "generation:context=128", speeds)
+    ask = client()
+    latency = ask.get(f"{PREFIX}/runs/{near}/latency").json()
+    assert (latency["writing"], latency["writes"]) == (None, True)
+    (row,) = ask.get(f"{PREFIX}/runs/{mine}/latency").json()["writing"]["rows"]
+    assert row == ["128 tokens", "250 ms", "–", "40 tokens/s / –", "–", "–"]
+    figures = ask.get(f"{PREFIX}/runs/{mine}").json()["figures"]
+    assert ("time to the first token", "128 tokens", "250 ms") in [(f["title"], f["part"], f["words"]) for f in figures]
 
 
 def test_data_outside_the_allowed_folders_are_not_read(client, runs):

@@ -18,11 +18,26 @@ from zoolens.faces.ui.resources.trace_layers import flat_layers
 from zoolens.faces.ui.trace_items import LONGEST, TraceItem, TraceQuery, trace_item
 from zoolens.faces.ui.word_tables import WordTable, word_table
 from zoolens.findings.tracing.chrome import chrome_text
-from zoolens.findings.tracing.report import counters_table, levels_table, median_words, merged_layers, trace_as_data
+from zoolens.findings.tracing.phases import Phase, kinds_table
+from zoolens.findings.tracing.report import (
+    counters_table,
+    levels_table,
+    median_words,
+    merged_layers,
+    share_words,
+    timing_words,
+    trace_as_data,
+)
 from zoolens.findings.tracing.report import sentences as trace_sentences
 from zoolens.findings.tracing.runner import PREFIX
 from zoolens.findings.tracing.stored import SUMS_UP, Trace, find_trace, spans_of
-from zoolens.findings.tracing.stored_recording import StoredRecording, is_recording, recording_as_data, steps_table
+from zoolens.findings.tracing.stored_recording import (
+    StoredRecording,
+    is_recording,
+    phase_shares,
+    recording_as_data,
+    steps_table,
+)
 from zoolens.findings.tracing.stored_recording import sentences as recording_sentences
 from zoolens.findings.tracing.trace_layers import TracedLayer
 
@@ -59,6 +74,20 @@ def traces(context: Context, query: TracesQuery) -> TraceList:
 # --- one trace
 
 
+class PhaseItem(Answer):
+    """What a language model does while it writes: it reads its prompt, or one further token."""
+
+    title: Shown
+    time: Shown
+    """One call, with nothing observed below it."""
+    share: Shown
+    """Of all recorded requests."""
+    levels: WordTable
+    kinds: WordTable | None
+    """Its layers by their kind; null where the runtime does not tell them."""
+    notes: list[Shown]
+
+
 class TraceDetail(Answer):
     """One trace, or the recording of an application."""
 
@@ -74,6 +103,8 @@ class TraceDetail(Answer):
     """The levels of which there is one."""
     layers: int
     """How many rows /layers has."""
+    phases: list[PhaseItem]
+    """The prompt and the next token of a language model that was traced while it writes; else empty."""
     facts: list[Fact]
 
 
@@ -93,21 +124,43 @@ def trace_detail(context: Context, query: TraceQuery) -> TraceDetail:
         counters=word_table(counters_table(trace)) if trace.counters else None,
         timelines=timelines,
         layers=sum(1 for _ in flat_layers(layers)),
+        phases=[],
         facts=_facts(trace),
     )
 
 
 def _recording_detail(context: Context, recorded: StoredRecording, timelines: Sequence[str]) -> TraceDetail:
+    shares = phase_shares(recorded)
     return TraceDetail(
         trace=trace_item(context, recorded.run),
         title=recorded.title,
-        tiles=[TileItem(figure=median_words(recorded.step.timing), title="from the beginning to the end")],
+        tiles=list(_recording_tiles(recorded)),
         notes=list(recording_sentences(recorded)),
         levels=word_table(steps_table(recorded)),
         counters=None,
         timelines=list(timelines),
         layers=0,
+        phases=[_phase(phase, shares.get(phase.name)) for phase in recorded.phases],
         facts=[],
+    )
+
+
+def _recording_tiles(recorded: StoredRecording) -> Iterator[TileItem]:
+    for phase in recorded.phases:
+        yield TileItem(figure=median_words(phase.trace.model), title=phase.title)
+    if not recorded.phases:
+        yield TileItem(figure=median_words(recorded.step.timing), title="from the beginning to the end")
+
+
+def _phase(phase: Phase, share: float | None) -> PhaseItem:
+    kinds = kinds_table(phase)
+    return PhaseItem(
+        title=phase.title,
+        time=timing_words(phase.trace.model),
+        share=share_words(share),
+        levels=word_table(levels_table(phase.trace)),
+        kinds=word_table(kinds) if kinds.rows else None,
+        notes=list(trace_sentences(phase.trace)),
     )
 
 
