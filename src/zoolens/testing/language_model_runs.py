@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -76,14 +77,36 @@ def timed_run(folder: Path, store: Store, **asked: Any) -> Run:
 def answered(store: Store, book: Book, name: str, noise: dict[int, float] | float = 0.0) -> Run:
     """A model that differs from the others by this much noise in the scores of each text, by its place."""
     random = np.random.default_rng(list(name.encode()))
-    kept = []
-    for place, (where, scores) in enumerate(zip(book.places, book.scores, strict=True)):
+    own = []
+    for place, scores in enumerate(book.scores):
         size = noise if isinstance(noise, float) else noise.get(place, 0.0)
-        own = scores + size * random.normal(size=scores.shape)
+        own.append(scores + size * random.normal(size=scores.shape))
+    return scored(store, book, name, own)
+
+
+def scored(store: Store, book: Book, name: str, scores: Sequence[np.ndarray], top: int = 8) -> Run:
+    """A model with these scores of each text, of which so many of the most likely tokens are kept."""
+    kept = []
+    for where, own in zip(book.places, scores, strict=True):
         assert where.ids is not None
         following = where.ids[foreseen_tokens(where)]
-        kept.append(Foreseen(following, kept_tokens(own, following, 8), len(str(where.sample).encode())))
+        kept.append(Foreseen(following, kept_tokens(own, following, top), len(str(where.sample).encode())))
     return _written(store, book, name, kept)
+
+
+def with_other_rests(book: Book, top: int, rest: float) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Scores of two models with the same `top` most likely tokens everywhere, equally likely, whose other tokens have
+    `rest` together in both and are not the same: their true agreement is 1 − rest."""
+    sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    for scores in book.scores:
+        order = np.argsort(-scores, axis=1)
+        half = (scores.shape[1] - top) // 2
+        for side, first in zip(sides, (top, top + half), strict=True):
+            chances = np.full(scores.shape, 1e-12)
+            np.put_along_axis(chances, order[:, :top], (1 - rest) / top, axis=1)
+            np.put_along_axis(chances, order[:, first : first + half], rest / half, axis=1)
+            side.append(np.log(chances))
+    return sides
 
 
 def time_texts(store: Store, run: Run, prompt: int, answer: int, first: float, further: float) -> None:

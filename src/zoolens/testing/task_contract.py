@@ -110,6 +110,14 @@ class TaskContract:
             agreement = task.agreement(self.answers(task, 0), self.answers(task, 1))
             assert set(np.unique(agreement)) <= {0.0, 1.0}
 
+    def test_the_least_agreement_is_no_more_than_the_agreement(self, task: Task) -> None:
+        a, b = self.answers(task, 0), self.answers(task, 1)
+        agreement, least = task.agreement(a, b), task.least_agreement(a, b)
+        assert least.shape == (N,)
+        assert ((least >= 0) & (least <= agreement + 1e-12)).all()
+        if task.agreement_is_exact:
+            np.testing.assert_array_equal(least, agreement)
+
     def test_everything_agrees_with_itself(self, task: Task) -> None:
         assert (task.agreement(self.answers(task), self.answers(task)) == 1).all()
 

@@ -97,6 +97,7 @@ class PairedAnswers:
     b: Answers
     agreement: Floats
     labels: NDArray[np.int32] | None = None
+    tolerance: float = TOLERANCE
 
     @property
     def n(self) -> int:
@@ -127,11 +128,20 @@ class PairedAnswers:
         ours, theirs = task.silent(self.a), task.silent(self.b)
         return 0 if ours is None or theirs is None else int(np.count_nonzero(ours & theirs))
 
+    @cached_property
+    def least(self) -> Floats:
+        """What the agreement on each input is at least: `agreement` where that is known exactly."""
+        task = task_named(self.a.task)
+        if task.agreement_is_exact:
+            return self.agreement
+        return np.asarray(task.least_agreement(self.a, self.b, self.tolerance), np.float64)
+
     def agreement_lower(self, alpha: float) -> float:
-        """The true mean agreement is at least this, with confidence 1 − alpha; NaN where the agreement is not known."""
+        """The true mean agreement is at least this, with confidence 1 − alpha; NaN where the agreement is not known.
+        What is not known of an agreement counts as none."""
         if np.isnan(self.agreement).any():
             return float("nan")
-        return bounded_mean_lower(self.agreement, alpha) if self.graded else binomial_lower(self.full, self.n, alpha)
+        return bounded_mean_lower(self.least, alpha) if self.graded else binomial_lower(self.full, self.n, alpha)
 
     @property
     def bound_method(self) -> str:
@@ -203,7 +213,7 @@ def pair_answers(
             f"The task {a.task} gives an agreement of {float(outside[0]):g} for an input: it must lie between 0 and 1.",
             hint="`zoolens.testing.task_contract` has the tests that a task must pass.",
         )
-    return PairedAnswers(a, b, agreement, labels)
+    return PairedAnswers(a, b, agreement, labels, tolerance)
 
 
 def pair_outputs(

@@ -12,6 +12,7 @@ from zoolens.inventory.tasks.scoring.sample_tests import ERROR, SAME_WITHIN, Sam
 from zoolens.inventory.tasks.task import NextTokenFigures
 
 _LEAST_P: Final = 1e-15
+_LEAST_TOLD: Final = 5e-5  # what a percentage with two decimals shows
 
 
 def changed_file_note(ref: str, run_id: str) -> str:
@@ -68,8 +69,16 @@ def next_token_words(found: NextTokenFigures) -> str:
         f"{_range(found.same_best_interval, 100, '.2f')}, KL divergence of B from A {found.divergence:.3g} nats a token"
         f"{_range(found.divergence_interval, 1, '.3g')} (over {kept} and the others as one, so at least that over all "
         "tokens), "
-        f"1 − total variation over all tokens between {100 * low:.2f} and {100 * high:.2f} %"
+        f"1 − total variation over all tokens between {100 * low:.2f} and {100 * high:.2f} %{_rest_words(low, high)}"
     )
+
+
+def _rest_words(low: float, high: float) -> str:
+    """What a bound can be at best, of models that are equal too: tokens that were not kept count as other ones."""
+    if high - low < _LEAST_TOLD:
+        return ""
+    rest = f"{100 * (high - low):.2f} %"
+    return f" (whether both give the other {rest} to the same tokens is not known: bounds count them as different)"
 
 
 def continuation_words(found: ContinuationFigures) -> str:

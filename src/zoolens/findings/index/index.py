@@ -10,12 +10,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.recent_values import RecentValues
 from zoolens.base.store.records import DatasetRecord
 from zoolens.base.store.state import Newest, StoreState
 from zoolens.findings.comparisons.wording import changed_file_note
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from zoolens.findings.comparisons.signatures import Signature
 
 NO_DATA: Final = DatasetRecord("", "no data", 0)  # where nothing was measured
+_RANGES_KEPT: Final = 8
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,13 @@ class Origin:
     store: Callable[[], Store] | None = None
     state: StoreState | None = None  # of the store when the index was built
     lasts: bool = False  # the index depends on nothing but the store, so it may be kept until the store changes
+
+
+class AgreementRange(NamedTuple):
+    """Between which numbers the agreement of one row with each other row lies; NaN where nothing is known of it."""
+
+    least: NDArray[np.float64]
+    most: NDArray[np.float64]
 
 
 class Index:
@@ -84,6 +93,7 @@ class Index:
             self._places[self.rows.signed] = [places.get(str(key.values[code]), -1) for code in codes]
         self._rankings: OrderedDict[int, Ranking] = OrderedDict()
         self._held = 0
+        self._ranges: RecentValues[int, AgreementRange] = RecentValues(_RANGES_KEPT)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -137,11 +147,21 @@ class Index:
     def agreement(self, row: int) -> NDArray[np.float64]:
         """Agreement with every row; NaN where a row has no signature, other class names or another class count."""
         semantic = self._signed(row)
+        if not self.compares_signatures:
+            return self.agreement_range(row).most.copy()
+        shares = semantic.agreement(self.rows[row].key)
+        return self._of_same_classes(row, np.where(self._places >= 0, shares[self._places], np.nan))
+
+    def agreement_range(self, row: int) -> AgreementRange:
+        """Agreement with every row, between what it is at least and at most. They differ only of tasks that keep too
+        little of an answer to know it."""
+        self._signed(row)
         if self.compares_signatures:
-            shares = semantic.agreement(self.rows[row].key)
-            agreement = np.where(self._places >= 0, shares[self._places], np.nan)
-        else:
-            agreement = self._agreement_of_answers(row)
+            agreement = self.agreement(row)
+            return AgreementRange(agreement, agreement)
+        return self._ranges.kept(row, lambda: self._agreement_of_answers(row))
+
+    def _of_same_classes(self, row: int, agreement: NDArray[np.float64]) -> NDArray[np.float64]:
         for kind in self.classes:
             if kind[row] >= 0:
                 agreement[(kind >= 0) & (kind != kind[row])] = np.nan
@@ -156,19 +176,20 @@ class Index:
         task = task_named(self.semantic.task)
         return task.searched_by_distance or (task.discrete and not task.graded)
 
-    def _agreement_of_answers(self, row: int) -> NDArray[np.float64]:
-        """The mean of what the task says of the main output, input by input."""
+    def _agreement_of_answers(self, row: int) -> AgreementRange:
+        """The means of what the task says of the main output, input by input."""
         from zoolens.findings.comparisons.behaviour import pair_answers
 
         ours = self.signature(row).main
-        agreement = np.full(len(self.rows), np.nan)
+        least, most = np.full((2, len(self.rows)), np.nan)
         for other in np.flatnonzero(self._places >= 0):
             theirs = self.signature(int(other)).main
             if theirs.width == ours.width:
                 # One model whose answers cannot be compared, such as masks of another size, must not end the query.
                 with contextlib.suppress(ZoolensError):
-                    agreement[other] = pair_answers(ours, theirs).agreement.mean()
-        return agreement
+                    pair = pair_answers(ours, theirs)
+                    least[other], most[other] = pair.least.mean(), pair.agreement.mean()
+        return AgreementRange(self._of_same_classes(row, least), self._of_same_classes(row, most))
 
     def _signed(self, row: int) -> SemanticIndex:
         if self.semantic is None or self._places[row] < 0:

@@ -4,12 +4,17 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.statistics.anytime import bounded_mean_lower
 from zoolens.base.store.records import Observation
 from zoolens.base.store.store import open_store
+from zoolens.base.verdicts import Outcome
+from zoolens.findings.comparisons.behaviour import pair_answers
+from zoolens.findings.comparisons.equivalence import equiv
+from zoolens.findings.comparisons.equivalence_words import data_lines
 from zoolens.findings.comparisons.signatures import probe_runs, signature_of
 from zoolens.findings.queries.query import query
 from zoolens.inventory.tasks.task import task_named
-from zoolens.testing.language_model_runs import answered, written_book
+from zoolens.testing.language_model_runs import answered, scored, with_other_rests, written_book
 
 # name -> how far its scores lie from the reference's, bytes of its file
 COPIES = {
@@ -30,11 +35,15 @@ def store(tmp_path_factory):
 
 
 def agreements(store, reference):
-    """How far each run agrees with the reference, and its size, from the store alone."""
+    """How far each run agrees with the reference at least and at most, and its size, from the store alone."""
     runs = {run.model.manifest["name"]: signature_of(store, run).main for run in probe_runs(store)}
     task = task_named("language-model")
     return {
-        name: (float(task.agreement(runs[reference], answers).mean()), COPIES[name][1])
+        name: (
+            float(task.least_agreement(runs[reference], answers).mean()),
+            float(task.agreement(runs[reference], answers).mean()),
+            COPIES[name][1],
+        )
         for name, answers in runs.items()
         if name != reference
     }
@@ -46,19 +55,66 @@ def agreements(store, reference):
 def test_the_smallest_copy_within_a_bound_is_found(store, reference, within, most):
     asked = f"TASK language-model CORR {reference} WITHIN {100 * within:g}% ON size <= {most:.0f} B ORDER BY size"
     answer = query(asked, store=store)
-    fitting = {name: size for name, (agreement, size) in agreements(store, reference).items() if agreement >= within}
-    wanted = [name for name, size in sorted(fitting.items(), key=lambda one: one[1]) if size <= most]
+    known = {name: each for name, each in agreements(store, reference).items() if each[2] <= most}
+    fitting = {name: size for name, (least, _, size) in known.items() if least >= within}
+    wanted = [name for name, size in sorted(fitting.items(), key=lambda one: one[1])]
     assert [match.row.attributes["name"] for match in answer.matches] == wanted
+    assert answer.undecided == sum(least < within <= agreement for least, agreement, _ in known.values())
+    assert (answer.verdict.outcome is Outcome.NOT_KNOWN) == (answer.undecided > 0)
 
 
 def test_equivalence_is_the_agreement_of_the_task(store):
     answer = query("TASK language-model CORR full", store=store)
     found = {match.row.attributes["name"]: match.equivalence for match in answer.matches}
-    brute = {name: agreement for name, (agreement, _) in agreements(store, "full").items()}
+    brute = {name: agreement for name, (_, agreement, _) in agreements(store, "full").items()}
     assert found.keys() == brute.keys()
     for name, agreement in brute.items():
         assert found[name] == pytest.approx(agreement, abs=1e-9)
     assert np.ptp(list(found.values())) > 0.3
+
+
+@pytest.fixture(scope="module")
+def other_rests(tmp_path_factory):
+    """Two models whose eight most likely tokens are the same everywhere, and none of the others: they truly agree by
+    80 %."""
+    folder = tmp_path_factory.mktemp("rests")
+    book = written_book(folder, "AB HELLO WORLD\nWHAT IS IT?\n1234 AB+CD, ABBA\n" * 20, 24)
+    with open_store(folder / "store.sqlite") as opened:
+        for name, scores in zip(("one", "two"), with_other_rests(book, 8, 0.2), strict=True):
+            scored(opened, book, name, scores)
+        yield opened
+
+
+def test_a_bound_holds_where_rare_tokens_are_others(other_rests):
+    found = equiv("file:one", "file:two", store=other_rests)
+    (pair,) = found.on
+    assert found.agreement == pytest.approx(1, abs=1e-6)  # rare tokens as one
+    assert pair.bounds.agreement <= found.guaranteed <= 0.8
+    assert pair.bounds.agreement > 0.6
+    text = " ".join(line.text for line in data_lines(pair, found.tolerance))
+    assert "between 80.00 and 100.00 % (whether both give the other 20.00 % to the same tokens is not known" in text
+
+
+def test_a_bound_of_the_most_that_the_agreement_can_be_would_not_hold(other_rests):
+    ours, theirs = (signature_of(other_rests, run).main for run in probe_runs(other_rests))
+    pair = pair_answers(ours, theirs)
+    assert bounded_mean_lower(pair.agreement, 0.05) > 0.8 > pair.agreement_lower(0.05)
+
+
+def test_models_that_may_agree_too_little_are_not_known_to_fit(other_rests):
+    def asked(condition):
+        return query(f"TASK language-model CORR one {condition}", store=other_rests)
+
+    assert asked("WITHIN 79%").exact
+    assert asked("ON agreement >= 79%").exact
+    for condition in ("WITHIN 90%", "ON equivalence >= 90%"):
+        answer = asked(condition)
+        assert (answer.exact, answer.undecided, answer.verdict.outcome) == (False, 1, Outcome.NOT_KNOWN)
+        (miss,) = answer.misses
+        assert miss.rejections[0].sentence == "equivalence_least is 80 %, 10 points below 90 %"
+        assert (miss.equivalence, miss.equivalence_least) == (pytest.approx(1), pytest.approx(0.8))
+        assert any("of whose answers too little is kept" in note and "top: 1000" in note for note in answer.notes)
+    assert asked("WITHIN 90%").as_data()["misses"][0]["equivalence_least"] == pytest.approx(0.8)
 
 
 def test_a_query_without_the_task_says_what_to_add(store):

@@ -6,6 +6,7 @@ compare models with different tokenizers; perplexity and agreement are about tok
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -77,6 +78,10 @@ class LanguageModel(Task):
     located = True
     truth = CONTINUATION
     truth_is_sample = True
+    agreement_is_exact = False
+    closer_agreement = (
+        "Keep more tokens of each distribution (`next_tokens: {top: 1000}` in the manifests), and `zoolens eval` again."
+    )
     by_truth: ClassVar[Mapping[str, str]] = {"choice": "multiple-choice", "prompt": "generation"}
     ragged = frozenset({FOLLOWING, TRUE, IDS, LOGS})
 
@@ -132,6 +137,12 @@ class LanguageModel(Task):
         if not _same_tokens(a, b):
             return np.full(len(a), np.nan)
         return _text_means(a, position_pairs(a, b).agreement)
+
+    def least_agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
+        """The agreement of each text if the two give what is not kept of both to different tokens."""
+        if not _same_tokens(a, b):
+            return np.full(len(a), np.nan)
+        return _text_means(a, position_pairs(a, b).least)
 
     def unknown_agreement(self, a: Answers, b: Answers) -> str:
         different = (
@@ -210,14 +221,24 @@ class LanguageModel(Task):
         return f"{_bits(answers, place):.3f} bits a byte; {right:,} of {tokens:,} next tokens right"
 
     def document(self, answers: Answers, place: int, classes: AnswerClasses, sample: Any = None) -> Any:
-        """Each token that was to be foreseen with its log-probability, and the most likely tokens there."""
+        """Each token that was to be foreseen with its log-probability, and the most likely tokens there. None stands
+        for what is infinite, which is no JSON: the logarithm of no probability at all, and the bits of such a token."""
         following, kept = answered_positions(answers, place)
         rows = zip(following.tolist(), kept.true.tolist(), kept.ids.tolist(), kept.logs.tolist(), strict=True)
         positions = [
-            {"token": token, "logprob": log, "top": [{"token": t, "logprob": v} for t, v in zip(*best, strict=True)]}
+            {
+                "token": token,
+                "logprob": _finite(log),
+                "top": [{"token": t, "logprob": _finite(v)} for t, v in zip(*best, strict=True)],
+            }
             for token, log, *best in rows
         ]
-        return {"bits_per_byte": _bits(answers, place) if len(following) else None, "positions": positions}
+        bits = _finite(_bits(answers, place)) if len(following) else None
+        return {"bits_per_byte": bits, "positions": positions}
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def answered_positions(answers: Answers, place: int) -> tuple[NDArray[Any], KeptTokens]:

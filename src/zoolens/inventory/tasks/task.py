@@ -108,6 +108,10 @@ class Task(ABC):
     # The agreement of two answers may lie between 0 and 1. A task whose answers agree or do not says False: then the
     # mean agreement is a share of inputs, and has the sharper bounds of a count.
     graded: ClassVar[bool] = True
+    # All of an answer is kept that its agreement with another one needs. A task that keeps less says False, and has a
+    # `least_agreement` of its own: `agreement` is then the most that it can be.
+    agreement_is_exact: ClassVar[bool] = True
+    closer_agreement: ClassVar[str] = ""  # then: how to know it more closely, in a sentence
     # An index of many models compares signatures by their relative distance, which tells near answers from far ones
     # where `agreement` calls both different. All other tasks are searched by their own agreement.
     searched_by_distance: ClassVar[bool] = False
@@ -159,6 +163,10 @@ class Task(ABC):
     @abstractmethod
     def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
         """How far two models agree on each input, between 0 and 1; NaN where that cannot be known."""
+
+    def least_agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
+        """What the agreement on each input is at least. Bounds and promises are made of this one."""
+        return self.agreement(a, b, tolerance)
 
     def unknown_agreement(self, a: Answers, b: Answers) -> str:
         """Why `agreement` is NaN for some inputs, as a clause; empty where it is known for all."""

@@ -1,5 +1,6 @@
 """What is kept of distributions over the next token, how two models agree on them, and what is judged."""
 
+import json
 import math
 
 import numpy as np
@@ -14,6 +15,7 @@ from zoolens.inventory.manifests.schema import Input, Output
 from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
 from zoolens.inventory.runtimes.runtime import TensorSpec
+from zoolens.inventory.tasks.documents import AnswerClasses, as_json
 from zoolens.inventory.tasks.language_model import ROLE, Foreseen, LanguageModel, _constant
 from zoolens.inventory.tasks.output_setup import OutputSetup
 from zoolens.inventory.tasks.scoring.next_tokens import compare_tokens, kept_tokens, most_likely
@@ -207,6 +209,18 @@ def test_a_pair_is_told_with_what_is_not_known():
     assert (found.kept, found.divergence > 0) == (5, True)
     same = task.figures(a, a).next_tokens
     assert (same.divergence, same.same_best, same.agreement.high) == (0, 1, 1)
+
+
+def test_tokens_without_any_probability_are_null_in_documents():
+    scores = np.full((2, 9), -np.inf)
+    scores[:, :2] = np.log([0.75, 0.25])
+    following = np.array([0, 5])
+    kept = answers([Foreseen(following, kept_tokens(scores, following, 3), 4)])
+    document = json.loads(as_json(LanguageModel().document(kept, 0, AnswerClasses({}, {}))))
+    assert document["bits_per_byte"] is None
+    first, second = document["positions"]
+    assert (first["logprob"], second["logprob"]) == (pytest.approx(math.log(0.75)), None)
+    assert [each["logprob"] for each in first["top"]] == [*map(pytest.approx, np.log([0.75, 0.25])), None]
 
 
 @pytest.mark.parametrize("count", [600, 5000, 50_000])

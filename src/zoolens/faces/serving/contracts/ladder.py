@@ -66,6 +66,15 @@ class Rung:
     profile: LatencyProfile
     memory_bytes: int | None = None
     figures: Mapping[str, float] = field(default_factory=dict)  # accuracy, energy and the like, where they are known
+    # What `equivalence` is at least, where too little is kept of answers to know it; None: it is known exactly.
+    equivalence_least: float | None = None
+
+    @property
+    def promised(self) -> float:
+        """The equivalence that floors and alarms hold it to."""
+        if self.equivalence_lower is not None:
+            return self.equivalence_lower
+        return self.equivalence if self.equivalence_least is None else self.equivalence_least
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Admission:
         # The fastest tier decides: the request is refused only if none that it accepts could answer in time.
         predicted = min(known)
         if len(flights) >= settings.concurrency:
-            predicted += max(flights.next_end() - now, 0.0)
+            predicted += max(flights.next_end(now) - now, 0.0)
         if now + predicted > deadline:
             raise ServingError(
                 Refusal.OVERLOADED,

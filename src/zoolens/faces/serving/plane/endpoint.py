@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
@@ -31,12 +30,11 @@ from zoolens.faces.serving.plane.rungs import RungState
 from zoolens.faces.serving.plane.served_ladder import ServedLadder
 from zoolens.faces.serving.plane.service_spec import ServiceSpec
 from zoolens.faces.serving.plane.signature import BatchKey, ModelSignature
+from zoolens.faces.serving.plane.text_lengths import WrittenTexts, rate_seconds
 from zoolens.faces.serving.plane.text_request import TextRequest
-from zoolens.faces.serving.plane.timing import RATE_SECONDS, ArrivalRate
+from zoolens.faces.serving.plane.timing import ArrivalRate
 from zoolens.faces.serving.plane.traces import Traces
 from zoolens.faces.serving.policies.policy import Policy
-
-_TEXTS: Final = 4  # over which the rate of arrivals is averaged
 
 log = logging.getLogger("zoolens.serving")
 
@@ -58,6 +56,7 @@ class Endpoint:
         self.version = spec.version
         self.settings = spec.settings
         self.texts = spec.texts  # it writes texts of at most this length, and nothing else
+        self._written = None if spec.texts is None else WrittenTexts(spec.texts)
         self.service = service  # answers say how equivalent the model that gave them is to the reference
         self.config = dict(spec.config)
         self._accounts = accounts = Accounts(spec.name, spec.version, observers, traces)
@@ -72,7 +71,7 @@ class Endpoint:
         self._ladder = ServedLadder(spec, slots, self._dispatch)
         self._flights = Flights(pool.converters, self._landed)
         self._admission = Admission(self.name, self.queue, self._flights, self.settings)
-        self._arrivals = ArrivalRate(_rate_seconds(spec))
+        self._arrivals = ArrivalRate(rate_seconds(spec))
         # A policy knows itself which of its tiers gain from batches.
         chooses = not service and self.settings.batching == "auto" and self.settings.max_batch > 1
         self.sharing = BatchingChoice(partial(_log_sharing, spec.name)) if chooses else None
@@ -211,10 +210,10 @@ class Endpoint:
         return pending
 
     def _size(self, request: InferRequest) -> tuple[int, BatchKey]:
-        """How many inputs a request has, or tokens that are to be written, and the key that requests of one batch
-        share. A ServingError where it does not fit."""
+        """How many inputs a request has, or tokens that its text is expected to have, and the key that requests of one
+        batch share. A ServingError where it does not fit."""
         if isinstance(request, TextRequest):
-            return request.most, ()
+            return (request.most if self._written is None else self._written.expected(request.most)), ()
         if self.texts is not None:
             raise ServingError(
                 Refusal.UNSUPPORTED,
@@ -295,6 +294,8 @@ class Endpoint:
             self._check_drained()
 
     def _deliver(self, flight: Flight, outcome: BatchOutcome) -> None:
+        if self._written is not None:
+            self._written.add(flight, outcome)
         answers, error = outcome.answers, outcome.error
         if answers is not None and (problem := row_problem(flight, answers)) is not None:
             answers, error = None, ZoolensError(problem)
@@ -318,9 +319,10 @@ class Endpoint:
 
     def _answer(self, flight: Flight, outcome: BatchOutcome, answers: Mapping[str, Tensor]) -> None:
         state, model = flight.state, flight.model
+        seconds = outcome.seconds if self._written is None else self._written.seconds(flight, outcome)
         others_wait = self.queue.requests > 0
         if others_wait:
-            self._ladder.served(state, flight.rows, outcome.seconds)
+            self._ladder.served(state, flight.rows, seconds)
             # The worker need not wait until all answers are written.
             self._dispatch()
         answered: list[Pending] = []
@@ -350,7 +352,7 @@ class Endpoint:
             pending.settle(InferResponse(request.model, self.version, outputs, request.id, described))
         # The answers are on their way.
         if not others_wait:
-            self._ladder.served(state, flight.rows, outcome.seconds)
+            self._ladder.served(state, flight.rows, seconds)
         if self.sharing is not None and model.verdict.rows > 1:
             seconds = sum(answered_ns - pending.arrived_ns for pending in answered) / 1e9
             self.sharing.answered(time.monotonic(), len(answered), seconds)
@@ -380,13 +382,6 @@ class Endpoint:
 
 def _log_sharing(name: str, sentence: str) -> None:
     log.info("model %s: %s", name, sentence)
-
-
-def _rate_seconds(spec: ServiceSpec) -> float:
-    """Over how long arrivals are averaged: over several texts where these take longer than a second each."""
-    if spec.texts is None:
-        return RATE_SECONDS
-    return max(RATE_SECONDS, _TEXTS * spec.ladder.reference.profile.of(spec.texts.answer))
 
 
 def _settle(future: asyncio.Future[InferResponse], result: InferResponse | ServingError) -> None:

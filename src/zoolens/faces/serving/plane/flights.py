@@ -44,11 +44,16 @@ class Flight:
     waiting: int  # requests in the queue when the batch was formed
     started: float  # on the monotonic clock
     started_ns: int
+    read: int = 0  # tokens of the prompt that were computed, of a text
 
-    @property
-    def expected_end(self) -> float:
-        """When it will have ended, on the monotonic clock, as far as can be predicted."""
-        return self.started + (self.state.predict(self.rows) or 0.0)
+    def expected_end(self, now: float) -> float:
+        """When it will have ended, on the monotonic clock, as far as can be predicted. A text that is longer than was
+        expected may become as long as it may."""
+        end = self.started + (self.state.predict(self.rows) or 0.0)
+        request = self.pendings[0].request
+        if end < now and isinstance(request, TextRequest):
+            return self.started + (self.state.predict(request.most) or 0.0)
+        return end
 
     @property
     def parts(self) -> list[Mapping[str, Tensor]]:
@@ -77,9 +82,9 @@ class Flights:
         """The batch that was started last, of those that run."""
         return next(reversed(self._running.values()), None)
 
-    def next_end(self) -> float:
+    def next_end(self, now: float) -> float:
         """When the first of them will have ended, as far as can be predicted."""
-        return min(flight.expected_end for flight in self._running.values())
+        return min(flight.expected_end(now) for flight in self._running.values())
 
     def start(self, flight: Flight, instance: Instance) -> None:
         self._number = number = self._number + 1
@@ -117,6 +122,7 @@ class Flights:
             turn.end()
         if outcome.answers is not None:
             flight.rows = flight.pendings[0].rows = int(outcome.answers[WRITTEN][0])
+            flight.read = turn.read or 0
         done(outcome)
 
     def convert_ahead(self, pending: Pending, adapter: Adapter | None) -> None:

@@ -83,9 +83,9 @@ def accepted_rungs(
         allowed = [state for state in named if state.place in everything] or named[:1]
     if floor is not None:
         least = _number(floor)
-        allowed = [state for state in allowed if _promised(state.rung) >= least]
+        allowed = [state for state in allowed if state.rung.promised >= least]
     if not allowed:
-        known = ", ".join(f"{state.rung.model} ({_promised(state.rung):.3g})" for state in rungs)
+        known = ", ".join(f"{state.rung.model} ({state.rung.promised:.3g})" for state in rungs)
         raise ServingError(
             Refusal.INVALID,
             f"'{name}' has no model that is as the request asks; its models, with the equivalence that is promised of "
@@ -104,10 +104,6 @@ def _number(value: Parameter) -> float:
         return float(value)
     except ValueError:
         raise ServingError(Refusal.INVALID, f"zoolens_min_equivalence must be a number; got {value!r}.") from None
-
-
-def _promised(rung: Rung) -> float:
-    return rung.equivalence if rung.equivalence_lower is None else rung.equivalence_lower
 
 
 def _is_named(state: RungState, wanted: str) -> bool:

@@ -12,7 +12,7 @@ from zoolens.faces.serving.plane.pool import Slot
 from zoolens.faces.serving.plane.rungs import RungState, accepted_rungs
 from zoolens.faces.serving.plane.service_spec import ServiceSpec
 from zoolens.faces.serving.plane.signature import ModelSignature
-from zoolens.faces.serving.plane.timing import Timing
+from zoolens.faces.serving.plane.timing import ScaledTiming, Timing
 from zoolens.faces.serving.policies.policy import Policy
 
 log = logging.getLogger("zoolens.serving")
@@ -44,7 +44,8 @@ class ServedLadder:
         self.policy = spec.policy
         self.rungs = []
         for place, (rung, slot) in enumerate(zip((*spec.ladder.rungs, *spec.extra), slots, strict=True)):
-            state = RungState(place, rung, slot, _converting(spec, place), Timing(rung.profile.seconds))
+            timing = Timing(rung.profile.seconds) if spec.texts is None else ScaledTiming(rung.profile)
+            state = RungState(place, rung, slot, _converting(spec, place), timing)
             known = old.get(_key(state))
             if known is not None:
                 state.timing, state.requests = known.timing, known.requests

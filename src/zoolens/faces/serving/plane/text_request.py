@@ -29,6 +29,7 @@ class TextLimits:
 
     prompt: int
     answer: int
+    share: float = 0.95  # of texts that are to have no more tokens than is expected of them
 
 
 class TextTurn:
@@ -38,6 +39,7 @@ class TextTurn:
     def __init__(self, instance: Instance, by: Mapping[str, Parameter]) -> None:
         self.by = by
         self.lost = False
+        self.read: int | None = None  # tokens of the prompt that were computed: all but those that were known
         self._instance = instance
         instance.hold()
 
@@ -47,7 +49,10 @@ class TextTurn:
 
     def ends(self, tokens: Tensor) -> Iterator[int]:
         """Where calls end that compute a sequence: what the instance does not know of a long one takes several."""
-        yield from ends_of_calls(common_beginning(self._instance.sequence, tokens), len(tokens))
+        known = common_beginning(self._instance.sequence, tokens)
+        if self.read is None:
+            self.read = len(tokens) - min(known, len(tokens) - 1)
+        yield from ends_of_calls(known, len(tokens))
 
     async def after(self, tokens: Tensor) -> Tensor:
         """Scores of the token after a sequence."""

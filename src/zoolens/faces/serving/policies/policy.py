@@ -21,7 +21,7 @@ LOADING: Final = "It is being loaded; until then another one answers."
 @dataclass(frozen=True)
 class Situation:
     """What a policy may look at. Times are in seconds. A request may carry several inputs; where texts are written,
-    these are the tokens of its text."""
+    these are the tokens that its text is expected to have."""
 
     now: float  # monotonic clock
     wall: float  # wall clock

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.base.present.figures import percent
+from zoolens.base.present.figures import percent, percent_down
 from zoolens.base.verdicts import Gap, Outcome
 from zoolens.faces.serving.services.definition import Service
+from zoolens.faces.serving.services.tier_bounds import TierAgreement
 from zoolens.findings.index.tables.rows import Row
 from zoolens.findings.queries.answers.matches import Match
 from zoolens.findings.queries.answers.near_misses import near_misses
@@ -47,14 +48,14 @@ def excluded(row: Row, reason: str, outcome: Outcome, remedy: str = "") -> Exclu
     return Excluded(row.ref, str(row.runtime), reason, outcome, remedy)
 
 
-def unproved(row: Row, equivalence: float, lower: float | None) -> Excluded:
+def unproved(row: Row, agreement: TierAgreement) -> Excluded:
     """A model whose answers agree with the reference's as far as is promised, but on too few inputs to be sure."""
     least = (
         "has no lower bound"
-        if lower is None
-        else f"is at least {percent(lower, 1)} with the confidence that is asked for"
+        if agreement.lower is None
+        else f"is at least {percent_down(agreement.lower)} with the confidence that is asked for"
     )
-    reason = f"Its agreement with the reference is {percent(equivalence, 1)} on the probes and {least}."
+    reason = f"Its agreement with the reference is {percent(agreement.equivalence, 1)} on the probes and {least}."
     return excluded(row, reason, Outcome.NOT_KNOWN, _EVALUATE_MORE.format(_plain_name(row)))
 
 
@@ -62,15 +63,15 @@ def not_known(outsiders: Iterable[Excluded]) -> list[Excluded]:
     return [other for other in outsiders if other.outcome is Outcome.NOT_KNOWN]
 
 
-def promised_outcome(service: Service, equivalence: float | None, lower: float | None) -> Outcome:
+def promised_outcome(service: Service, agreement: TierAgreement) -> Outcome:
     """Whether a model is known to answer as the reference does, as often as the service promises. With a confidence the
     lower bound must reach that share: where only the measured share does, more inputs are needed to tell."""
-    if equivalence is None:
-        return Outcome.NOT_KNOWN
-    if equivalence < service.within:
+    if agreement.equivalence < service.within:
         return Outcome.DIFFERENT
-    proved = service.confidence is None or (lower is not None and lower >= service.within)
-    return Outcome.SAME if proved else Outcome.NOT_KNOWN
+    asked = agreement.least if service.confidence is None else agreement.lower
+    if asked is None and service.confidence is None:
+        asked = agreement.equivalence
+    return Outcome.SAME if asked is not None and asked >= service.within else Outcome.NOT_KNOWN
 
 
 def outside_the_bound(answer: Answer, service: Service) -> Iterator[Excluded]:
@@ -81,11 +82,18 @@ def outside_the_bound(answer: Answer, service: Service) -> Iterator[Excluded]:
             continue  # its file has changed
         within = answer.plan.within
         refused = within is not None and any(why.predicate == predicate_words(within) for why in match.rejections)
-        outcome = promised_outcome(service, match.equivalence, None) if refused else Outcome.SAME
-        remedy = _EVALUATE_MORE.format(_plain_name(match.row)) if outcome is Outcome.NOT_KNOWN else ""
+        outcome = _beyond(service, match) if refused else Outcome.SAME
+        more = answer.plan.view.closer_agreement or _EVALUATE_MORE.format(_plain_name(match.row))
+        remedy = more if outcome is Outcome.NOT_KNOWN else ""
         yield excluded(match.row, _rejected(match), outcome, remedy)
     yield from _not_compared(answer)
     yield from _replaced(answer)
+
+
+def _beyond(service: Service, match: Match) -> Outcome:
+    """The outcome of a model that WITHIN refuses: where the agreement that was seen is enough, its bound is not."""
+    within = match.equivalence is not None and match.equivalence < service.within
+    return Outcome.DIFFERENT if within else Outcome.NOT_KNOWN
 
 
 def _replaced(answer: Answer) -> Iterator[Excluded]:

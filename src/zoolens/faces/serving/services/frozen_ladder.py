@@ -36,6 +36,7 @@ class _FrozenRung(BaseModel):
     high: dict[int, float]
     memory_bytes: int | None
     figures: dict[str, float]
+    equivalence_least: float | None = Field(default=None, ge=0, le=1)
 
 
 class _FrozenService(BaseModel):
@@ -86,7 +87,9 @@ def frozen_data(ladders: Mapping[str, ServiceLadder]) -> dict[str, Any]:
 
 
 def _rung_data(rung: Rung, run: str) -> dict[str, Any]:
+    least = {} if rung.equivalence_least is None else {"equivalence_least": rung.equivalence_least}
     return {
+        **least,
         "model": rung.model,
         "runtime": rung.runtime,
         "run": run,
@@ -118,14 +121,19 @@ def read_frozen(path: Path, name: str, service: Service) -> FrozenLadder:
             f"The ladder of the service {name} in {path} was frozen for another definition.",
             hint="Freeze it again: zoolens serve FILE --check --freeze LADDER.",
         )
+    # Their bounds were made from the most that the agreement can be.
+    if service.texts is not None and any(rung.equivalence_least is None for rung in frozen.rungs[1:]):
+        raise ServiceError(
+            f"The ladder of the service {name} in {path} was frozen by an older zoolens, which promised too much.",
+            hint="Freeze it again: zoolens serve FILE --check --freeze LADDER.",
+        )
     return FrozenLadder(path, tuple(HeldRung(_rung(rung), rung.run) for rung in frozen.rungs))
 
 
 def _rung(held: _FrozenRung) -> Rung:
     profile = LatencyProfile(held.seconds, held.low, held.high)
-    return Rung(
-        held.model, held.runtime, held.equivalence, held.equivalence_lower, profile, held.memory_bytes, held.figures
-    )
+    agreement = held.equivalence, held.equivalence_lower
+    return Rung(held.model, held.runtime, *agreement, profile, held.memory_bytes, held.figures, held.equivalence_least)
 
 
 def _definition(service: Service) -> str:

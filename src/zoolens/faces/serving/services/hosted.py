@@ -19,6 +19,7 @@ from zoolens.faces.serving.plane.service_spec import ServiceSpec
 from zoolens.faces.serving.plane.signature import ModelSignature
 from zoolens.faces.serving.plane.text_request import TextLimits
 from zoolens.faces.serving.policies.policy import Policy
+from zoolens.faces.serving.services.definition import LatencyObjective, TextSettings
 from zoolens.faces.serving.services.events import (
     COUNTED_EVERY,
     AnswerCounts,
@@ -152,7 +153,7 @@ class HostedService:
         service = self.service
         latency = service.objectives.latency
         one_row = any(candidate.one_row for candidate in built.all_candidates)
-        texts = None if service.texts is None else TextLimits(service.texts.prompt, service.texts.answer)
+        texts = None if service.texts is None else _text_limits(service.texts, latency)
         batch = 1 if one_row or texts is not None else service.batch.size
         return ServiceSpec(
             name=self.name,
@@ -286,3 +287,10 @@ class HostedService:
         pool, size = self._plane.pool, state.rung.memory_bytes
         if pool.memory_limit is None or (size is not None and pool.may_fit(pool.memory_used + size)):
             pool.preload(state.slot)
+
+
+def _text_limits(texts: TextSettings, latency: LatencyObjective | None) -> TextLimits:
+    """Half of the texts that may be late may be so because they are longer than was expected."""
+    if latency is None:
+        return TextLimits(texts.prompt, texts.answer)
+    return TextLimits(texts.prompt, texts.answer, share=(1 + latency.percentile / 100) / 2)

@@ -36,7 +36,7 @@ from zoolens.faces.serving.services.rung_adapters import adapter_between, servic
 from zoolens.faces.serving.services.rung_costs import compare_costs
 from zoolens.faces.serving.services.rung_maker import Examined, RungMaker, ServableRung, as_reason
 from zoolens.faces.serving.services.service_ladder import SIMILARITY, ServiceLadder
-from zoolens.faces.serving.services.tier_bounds import TierBounds
+from zoolens.faces.serving.services.tier_bounds import SELF, TierAgreement, TierBounds
 from zoolens.findings.index.tables.rows import Row
 from zoolens.findings.measure.latency import LatencySettings
 from zoolens.findings.queries.answers.query_answers import Answer, without_bounds
@@ -169,14 +169,14 @@ class LadderBuilder:
     def _ask_named(self, name: str) -> Answer:
         return self._ask(0.0, where=f"name = '{name}'")
 
-    def _found(self, bounds: TierBounds) -> Iterator[tuple[Row, float, float | None]]:
+    def _found(self, bounds: TierBounds) -> Iterator[tuple[Row, TierAgreement]]:
         """What the query found, most equivalent first; only what fits, and only what was run."""
         answer = bounds.answer
         if not answer.exact:
             return
         matches = [match for match in answer.matches if match.equivalence is not None and match.row.signature]
         for match in sorted(matches, key=lambda match: -(match.equivalence or 0.0)):
-            yield match.row, float(match.equivalence or 0.0), bounds.lower(match)
+            yield match.row, bounds.of(match)
 
     # --- tiers
 
@@ -184,7 +184,7 @@ class LadderBuilder:
         if answer.reference is None:
             raise ServiceError(f"The service {self.name} has no reference that was measured.")
         try:
-            return self._maker.servable(answer.reference.row, 1.0, 1.0, None)
+            return self._maker.servable(answer.reference.row, SELF, None)
         except (ZoolensError, NotConvertible) as error:
             raise ServiceError(
                 f"The reference of the service {self.name} cannot be served: {as_reason(error)}"
@@ -199,10 +199,9 @@ class LadderBuilder:
         kept, left_out = [reference], list[Excluded]()
         doubts: list[tuple[ServableRung, str]] = []
         opened = 0
-        for row, equivalence, lower in self._found(bounds):
-            proved = bounds.by_query or promised_outcome(self.service, equivalence, lower) is Outcome.SAME
-            if not proved:
-                left_out.append(unproved(row, equivalence, lower))
+        for row, agreement in self._found(bounds):
+            if not bounds.by_query and promised_outcome(self.service, agreement) is not Outcome.SAME:
+                left_out.append(unproved(row, agreement))
                 continue
             if len(kept) - len(doubts) >= most:
                 left_out.append(excluded(row, f"The ladder has its {most} tiers already.", Outcome.SAME))
@@ -212,7 +211,7 @@ class LadderBuilder:
                 left_out.append(excluded(row, reason, Outcome.SAME))
                 continue
             opened += 1
-            found = self._considered(row, equivalence, lower, kept)
+            found = self._considered(row, agreement, kept)
             if isinstance(found, Excluded):
                 left_out.append(found)
                 continue
@@ -231,14 +230,14 @@ class LadderBuilder:
         )
 
     def _considered(
-        self, row: Row, equivalence: float, lower: float | None, kept: Sequence[ServableRung]
+        self, row: Row, agreement: TierAgreement, kept: Sequence[ServableRung]
     ) -> Excluded | tuple[ServableRung, str]:
         """A tier with a sentence where it is not known to be cheaper; or why the model is none."""
         broken = self.removed.get((row.ref, str(row.runtime)))
         if broken is not None:
             return excluded(row, broken, Outcome.DIFFERENT)
         try:
-            servable = self._maker.servable(row, equivalence, lower, kept[0].candidate)
+            servable = self._maker.servable(row, agreement, kept[0].candidate)
         except NotConvertible as error:
             return excluded(row, as_reason(error), Outcome.SAME)
         except ZoolensError as error:
@@ -250,7 +249,7 @@ class LadderBuilder:
         if cost is None:
             return servable, ""
         if cost.cheaper is False:
-            how = "more" if cost.other.equivalence > equivalence else "as"
+            how = "more" if cost.other.equivalence > agreement.equivalence else "as"
             reason = f"It is no cheaper than {cost.other.model}, which is {how} equivalent: {cost.words}."
             return excluded(row, reason, Outcome.SAME)
         name, other = servable.rung.model, cost.other.model

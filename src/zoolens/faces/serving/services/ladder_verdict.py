@@ -14,6 +14,7 @@ from zoolens.faces.serving.policies.policy_settings import read_settings
 from zoolens.faces.serving.services.candidate_outcomes import not_known, promised_outcome
 from zoolens.faces.serving.services.memory_limit import read_memory_limit
 from zoolens.faces.serving.services.service_ladder import ServiceLadder, ladder_data
+from zoolens.faces.serving.services.tier_bounds import agreement_of
 
 _AGAIN = "Time it again on an idle machine: zoolens eval {} --fresh."
 
@@ -84,7 +85,7 @@ def _equivalence(built: ServiceLadder) -> _Promise:
 
 
 def _is_promised(built: ServiceLadder, rung: Rung) -> bool:
-    return promised_outcome(built.service, rung.equivalence, rung.equivalence_lower) is Outcome.SAME
+    return promised_outcome(built.service, agreement_of(rung)) is Outcome.SAME
 
 
 def _latency(built: ServiceLadder, bound: float) -> _Promise:

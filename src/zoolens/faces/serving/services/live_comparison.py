@@ -150,7 +150,7 @@ class LiveComparisons:
     def _judge(self, rung: Rung, pair: ModelPair) -> None:
         """Hold what was measured while serving against what the query promised of a tier."""
         key = (rung.model, rung.runtime)
-        promised = rung.equivalence if rung.equivalence_lower is None else rung.equivalence_lower
+        promised = rung.promised
         if pair.other != self._built.ladder.reference.model or key in self._warned or pair.n < _FEWEST_COMPARED:
             return
         high = pair.agreement_interval.high

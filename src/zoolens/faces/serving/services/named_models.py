@@ -96,9 +96,8 @@ class NamedModels:
                 hint="Give its manifest labels or a label_map that name the reference's classes.",
             )
         match = matches[0]
-        equivalence = float(match.equivalence or 0.0)
         try:
-            return self.maker.servable(match.row, equivalence, bounds.lower(match), self.reference)
+            return self.maker.servable(match.row, bounds.of(match), self.reference)
         except (ZoolensError, NotConvertible) as error:
             raise CannotServe(
                 f"The {role} {name} of the service {self.maker.name} cannot answer for it: {as_reason(error)}"

@@ -21,6 +21,7 @@ from zoolens.faces.serving.services.preparation import ensure_preparation, with_
 from zoolens.faces.serving.services.profiles import ensure_profile, profiled_sizes, stored_timings, with_contention
 from zoolens.faces.serving.services.rung_adapters import adapter_between, sample_input
 from zoolens.faces.serving.services.text_profiles import ensure_text_timings, stored_text_timings, text_memory
+from zoolens.faces.serving.services.tier_bounds import TierAgreement
 from zoolens.findings.index.tables.rows import Row
 from zoolens.findings.measure.latency import LatencySettings
 
@@ -67,7 +68,7 @@ class RungMaker:
         self.examined[key] = candidate, file_states(candidate)
         return candidate
 
-    def servable(self, row: Row, equivalence: float, lower: float | None, reference: Candidate | None) -> ServableRung:
+    def servable(self, row: Row, agreement: TierAgreement, reference: Candidate | None) -> ServableRung:
         """The tier of a measured model; of the reference itself without `reference`. A ZoolensError or NotConvertible
         says why it can be none."""
         candidate = self.candidate(row.key)
@@ -84,8 +85,9 @@ class RungMaker:
         rung = Rung(
             model=candidate.job.entry.full_ref,
             runtime=candidate.job.runtime.name,
-            equivalence=equivalence,
-            equivalence_lower=lower,
+            equivalence=agreement.equivalence,
+            equivalence_lower=agreement.lower,
+            equivalence_least=agreement.least,
             profile=profile,
             memory_bytes=None if size is None else int(size) * self.service.batch.instances,
             figures={name: figure.value for name, figure in figures.items() if figure is not None},

@@ -15,6 +15,7 @@ from zoolens.faces.serving.policies.policy import Policy
 from zoolens.faces.serving.services.candidate_outcomes import Excluded, promised_outcome
 from zoolens.faces.serving.services.candidates import Candidate, quality_name
 from zoolens.faces.serving.services.definition import Service
+from zoolens.faces.serving.services.tier_bounds import agreement_of
 
 EQUAL: Final = "equal answers"
 SIMILARITY: Final = "mean similarity of the vectors (1 minus their relative distance)"
@@ -118,7 +119,8 @@ def ladder_data(built: ServiceLadder) -> Mapping[str, Any]:
                 "equivalence_lower": rung.equivalence_lower,
                 "seconds": {str(size): seconds for size, seconds in rung.profile.seconds.items()},
                 "memory_bytes": rung.memory_bytes,
-                "outcome": promised_outcome(built.service, rung.equivalence, rung.equivalence_lower).value,
+                **({} if rung.equivalence_least is None else {"equivalence_least": rung.equivalence_least}),
+                "outcome": promised_outcome(built.service, agreement_of(rung)).value,
                 "timed_at": None if rung.profile.measured is None else rung.profile.measured.isoformat(),
                 "evaluated_at": candidate.run.created.isoformat(),
                 **rung.figures,

@@ -1,7 +1,7 @@
 """Services of language models: texts that one tier writes to its end, switches between texts, and what is refused."""
 
 import asyncio
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,8 @@ from zoolens.base.verdicts import Outcome
 from zoolens.faces.serving.contracts.language import GenerationRequest, Sampling
 from zoolens.faces.serving.language.generation import Languages
 from zoolens.faces.serving.plane.data_plane import open_plane
+from zoolens.faces.serving.plane.text_request import TextRequest
+from zoolens.faces.serving.plane.timing import ScaledTiming
 from zoolens.faces.serving.services.definition import Service, ServiceError, parse_services
 from zoolens.faces.serving.services.events import sessions
 from zoolens.faces.serving.services.hosting import HostSettings, build_ladders, host_services
@@ -26,6 +28,7 @@ from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.catalog.sessions import RunOptions
 from zoolens.inventory.manifests.files import write_manifest
+from zoolens.inventory.manifests.schema_texts import NextTokens
 from zoolens.testing import language_models
 from zoolens.testing.language_model_runs import time_texts
 
@@ -53,7 +56,11 @@ def written(folder, name, seed=7, noise=0.0):
     tensors = {key: (value + noise * random.normal(size=value.shape)).astype("f4") for key, value in drawn.items()}
     path = folder / f"{name}.gguf"
     path.write_bytes(language_models.gguf_bytes(language_models.metadata(), tensors))
-    write_manifest(draft_manifest(path), path.with_suffix(".yaml"))
+    manifest = draft_manifest(path)
+    # All tokens are kept, so that it is known how far two models agree.
+    every = NextTokens(op="next_tokens", top=language_models.VOCABULARY)
+    outputs = tuple(output.model_copy(update={"postprocess": (every,)}) for output in manifest.outputs)
+    write_manifest(manifest.model_copy(update={"outputs": outputs}), path.with_suffix(".yaml"))
     return str(path.with_suffix(".yaml"))
 
 
@@ -193,6 +200,50 @@ def test_clients_that_leave_and_workers_that_die_end_their_own_text_alone(store_
                     async for _ in parts:
                         pass
             assert (await text(languages))[0] == said
+
+    asyncio.run(serve())
+
+
+def test_texts_that_end_early_leave_room_for_others(store_path):
+    """What is written takes no time here, so that predictions are those of the profiles alone: a text of twelve tokens
+    takes the quicker model 65 ms, one of a single token the slower one 40 ms. The text before may take 260 ms."""
+
+    async def serve():
+        async with served(store_path, service()) as (plane, _):
+            endpoint, ended = plane.endpoint("lm"), asyncio.Event()
+
+            async def held(_):
+                await ended.wait()
+                return 1
+
+            async def lost(_):
+                raise ZoolensError("Nobody waits for this text any more.")
+
+            def asked(write, deadline=None):
+                told = asyncio.get_running_loop().create_future()
+                request = TextRequest("lm", {}, deadline=deadline, most=ANSWER, write=write)
+                endpoint.submit(request, told.set_result)
+                return told
+
+            async def in_time():
+                """Whether a text would be accepted that has 1.2 s and waits behind twenty others."""
+                for state in endpoint.rungs:
+                    state.timing = ScaledTiming(state.rung.profile)
+                ended.clear()
+                others = [asked(held) for _ in range(21)]
+                with suppress(ServingError):
+                    others.append(asked(held, 1.2))
+                tokens = endpoint.queue.rows
+                ended.set()
+                await asyncio.gather(*others)
+                return len(others) == 22, tokens
+
+            assert await in_time() == (False, 20 * ANSWER)
+            assert await in_time() == (True, 21)
+            # What becomes of texts that nobody waits for is not known.
+            for _ in range(6):
+                assert isinstance(await asked(lost), ServingError)
+            assert await in_time() == (False, 20 * ANSWER)
 
     asyncio.run(serve())
 

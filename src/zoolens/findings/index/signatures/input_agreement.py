@@ -16,6 +16,17 @@ def input_agreement(a: Answers, b: Answers) -> NDArray[np.float64]:
     takes the minimum of the mean."""
     if not task_named(a.task).searched_by_distance:
         return pair_answers(a, b).agreement
+    return _by_distance(a, b)
+
+
+def least_input_agreement(a: Answers, b: Answers) -> NDArray[np.float64]:
+    """What `input_agreement` is at least, of answers of which too little is kept to know it."""
+    if not task_named(a.task).searched_by_distance:
+        return pair_answers(a, b).least
+    return _by_distance(a, b)
+
+
+def _by_distance(a: Answers, b: Answers) -> NDArray[np.float64]:
     ours, theirs = column(a, "vector"), column(b, "vector")
     if ours.shape != theirs.shape:
         raise ZoolensError(f"The outputs {a.output} and {b.output} do not have answers of the same length.")

@@ -11,7 +11,7 @@ from zoolens.base.store.records import Provenance
 from zoolens.findings.index.tables.rows import Attribute, Figure, Row
 from zoolens.findings.queries.language.syntax import EQUIVALENCE
 from zoolens.findings.queries.planning.guarantees import Guarantee
-from zoolens.findings.queries.planning.metrics import ACCURACY, ResolvedMetric
+from zoolens.findings.queries.planning.metrics import ACCURACY, EQUIVALENCE_LEAST, ResolvedMetric
 from zoolens.findings.queries.planning.query_plan import Plan
 
 
@@ -40,6 +40,8 @@ class Match:
     ratios: Mapping[str, float]  # to the reference's own figure, where that makes sense
     rejections: tuple[Rejection, ...] = ()
     attributes: Mapping[str, Attribute | None] = field(default_factory=dict)  # those that SHOW names
+    # what `equivalence` is at least, where too little is kept of answers to know it; else the same
+    equivalence_least: float | None = None
 
     @property
     def ref(self) -> str:
@@ -69,6 +71,7 @@ class Match:
             **({"attributes": dict(self.attributes)} if self.attributes else {}),
             "equivalence": self.equivalence,
             "equivalence_lower": self.equivalence_lower,
+            **({"equivalence_least": self.equivalence_least} if self.equivalence_least != self.equivalence else {}),
             "figures": {name: _figure_data(figure, self.ratios.get(name)) for name, figure in self.figures.items()},
             "rejections": [asdict(rejection) for rejection in self.rejections],
         }
@@ -114,6 +117,7 @@ def match_of(plan: Plan, row: int, guarantee: Guarantee | None = None, rejection
         ratios=_ratios(plan, figures),
         rejections=rejections,
         attributes={name: plan.view.index.rows[row].attributes.get(name) for name in shown_attributes(plan)},
+        equivalence_least=_known(plan.relation.values(EQUIVALENCE_LEAST)[row]) if plan.reference else None,
     )
 
 

@@ -202,9 +202,12 @@ def _line(match: Match, what: str) -> str:
 
 def without_bounds(view: View) -> str:
     """What the equivalence of answers that agree in part is, of which queries know no bounds."""
+    most = (
+        "" if view.agreement_is_exact else " The agreement is at most that; WITHIN asks for the least that it can be."
+    )
     return (
         f"{view.equivalence_name.capitalize()} is the mean over the inputs of what the task says of each. It is no "
-        "share of equal answers, and has no bounds here; `zoolens equiv` gives one for each pair."
+        f"share of equal answers, and has no bounds here; `zoolens equiv` gives one for each pair.{most}"
     )
 
 

@@ -76,6 +76,8 @@ def _gaps(plan: Plan, rows: Mask) -> Iterator[Gap]:
         ]
     for predicate in plan.everything:
         name = predicate.metric.name
+        too_little = "of whose answers too little is kept to know how far they agree"
+        reasons.append((plan.between(predicate), too_little, view.closer_agreement))
         lacking = np.isnan(plan.values(predicate.metric))
         remedy = f"`zoolens eval` measures {name}; a lower bound from a structure does not count (`zoolens cost`)."
         reasons.append((lacking, f"without a known {name}", remedy))

@@ -14,8 +14,8 @@ from typing import Final
 # Metrics whose figures lie between 0 and 1: a per cent of them is absolute.
 FRACTIONS: Final = frozenset({
     "accuracy", "accuracy_lower", "accuracy_drop", "accuracy_drop_lower", "accuracy_drop_upper", "agreement",
-    "clean_share", "disagreement", "ece", "equivalence", "equivalence_lower", "equivalence_upper", "f1", "recall",
-    "top1", "top5",
+    "clean_share", "disagreement", "ece", "equivalence", "equivalence_least", "equivalence_lower", "equivalence_upper",
+    "f1", "recall", "top1", "top5",
 })  # fmt: skip
 _FRACTION_ENDINGS: Final = ("_share", "_fraction", "_accuracy")
 _SMALLER_IS_BETTER: Final = {"accuracy_drop", "accuracy_drop_lower", "accuracy_drop_upper", "disagreement", "ece"}

@@ -18,6 +18,7 @@ ALIASES: Final = {
 }  # fmt: skip
 
 ACCURACY: Final = "top1"
+EQUIVALENCE_LEAST: Final = "equivalence_least"
 EQUIVALENCE_LOWER: Final = "equivalence_lower"
 ACCURACY_LOWER: Final = "accuracy_lower"
 ACCURACY_DROP: Final = "accuracy_drop"
@@ -26,8 +27,8 @@ L2: Final = "l2"
 
 # Computed from the answers on the probes, for this reference and confidence: name -> unit.
 DERIVED: Final = {
-    EQUIVALENCE: "fraction", EQUIVALENCE_LOWER: "fraction", ACCURACY_LOWER: "fraction", ACCURACY_DROP: "fraction",
-    ACCURACY_DROP_UPPER: "fraction", L2: "",
+    EQUIVALENCE: "fraction", EQUIVALENCE_LEAST: "fraction", EQUIVALENCE_LOWER: "fraction", ACCURACY_LOWER: "fraction",
+    ACCURACY_DROP: "fraction", ACCURACY_DROP_UPPER: "fraction", L2: "",
 }  # fmt: skip
 WITHOUT_REFERENCE: Final = frozenset({ACCURACY_LOWER})
 BOUNDED: Final = frozenset({EQUIVALENCE_LOWER, ACCURACY_LOWER, ACCURACY_DROP_UPPER})  # they depend on the confidence

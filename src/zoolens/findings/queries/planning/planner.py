@@ -30,6 +30,7 @@ from zoolens.findings.queries.planning.metrics import (
     ACCURACY_LOWER,
     BOUNDED,
     DERIVED,
+    EQUIVALENCE_LEAST,
     EQUIVALENCE_LOWER,
     WITHOUT_REFERENCE,
     ResolvedMetric,
@@ -157,7 +158,7 @@ def _settled(
     reference: Reference | None,
     relation: RelativeFigures | None = None,
 ) -> Predicate:
-    metric = named[bound.metric]
+    metric = _surely(named[bound.metric], bound.comparison, view)
     if metric.unit and kind_of(bound.metric) is None:
         _check_unit(bound, metric.unit)
     if bound.quantity.value < 0 and kind_of(bound.metric) is not None and metric.column not in _SIGNED:
@@ -213,7 +214,7 @@ def _within(query: Query, relation: RelativeFigures) -> Predicate | None:
         return None
     guarantee = None if query.confidence is None else relation.guarantee
     if guarantee is None or guarantee.agreement is None:
-        return Predicate(_AGREEMENT, ">=", query.within)
+        return Predicate(_surely(_AGREEMENT, ">=", relation.view), ">=", query.within)
     agreement = guarantee.agreement
     needed = needed_successes(agreement.n, query.within, guarantee.alpha)
     if needed is None:
@@ -227,6 +228,13 @@ def _within(query: Query, relation: RelativeFigures) -> Predicate | None:
     metric = ResolvedMetric(f"equivalence on {agreement.dataset}", ELSEWHERE, "fraction", True, True)
     note = f"{needed:,} of {agreement.n:,} inputs, so that the lower bound is at least {100 * query.within:g} %"
     return Predicate(metric if guarantee.elsewhere else _AGREEMENT, ">=", needed / agreement.n, note=note)
+
+
+def _surely(metric: ResolvedMetric, comparison: str, view: View) -> ResolvedMetric:
+    """What a bound from below asks of: the least that an agreement can be."""
+    if metric.column != EQUIVALENCE or comparison not in (">", ">=") or view.agreement_is_exact:
+        return metric
+    return replace(metric, name=EQUIVALENCE_LEAST, column=EQUIVALENCE_LEAST)
 
 
 def _default_order(query: Query, reference: Reference | None) -> tuple[Order, ...]:

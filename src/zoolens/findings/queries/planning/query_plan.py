@@ -20,7 +20,7 @@ from zoolens.findings.queries.language.syntax import DEFAULT_ORDER, EQUIVALENCE,
 from zoolens.findings.queries.planning.admission import PROVENANCE, AdmissionRule, all_pass
 from zoolens.findings.queries.planning.expression_evaluator import Function, order_scores
 from zoolens.findings.queries.planning.guarantees import Guarantee
-from zoolens.findings.queries.planning.metrics import WITHOUT_REFERENCE, ResolvedMetric
+from zoolens.findings.queries.planning.metrics import EQUIVALENCE_LEAST, WITHOUT_REFERENCE, ResolvedMetric
 from zoolens.findings.queries.planning.predicates import Predicate
 from zoolens.findings.queries.planning.reference import Reference
 from zoolens.findings.queries.planning.relative_figures import RelativeFigures
@@ -100,12 +100,20 @@ class Plan:
     @cached_property
     def undecided(self) -> Mask:
         """Every row of which it is not known whether it fits: it fails nothing that is known of it, and has no answers
-        on the probes, lacks a figure that is bounded, or its file has changed since."""
+        on the probes, lacks a figure that is bounded, agrees with the reference in a range that the bound lies in, or
+        its file has changed since."""
         undecided = all_pass((rule for rule in self.rules if rule.decides), len(self.view)) & ~self.fitting
         for predicate in self.everything:
             values = self.values(predicate.metric)
-            undecided &= predicate.passes(values) | np.isnan(values)
+            undecided &= predicate.passes(values) | np.isnan(values) | self.between(predicate)
         return undecided
+
+    def between(self, predicate: Predicate) -> Mask:
+        """The rows whose agreement may lie on either side of the threshold: too little is kept of their answers."""
+        if predicate.metric.column != EQUIVALENCE_LEAST:
+            return np.zeros(len(self.view), np.bool_)
+        most, least = self.relation.values(EQUIVALENCE), self.values(predicate.metric)
+        return predicate.passes(most) & ~predicate.passes(least)
 
     # --- how it is searched
 

@@ -56,6 +56,7 @@ class RelativeFigures:
     def _makers(self) -> dict[str, Callable[[], Values]]:
         return {
             EQUIVALENCE: self._equivalence,
+            metrics.EQUIVALENCE_LEAST: lambda: self.view.least_agreement(self._row),
             ELSEWHERE: lambda: self._agreement.shares,
             metrics.EQUIVALENCE_LOWER: self._equivalence_lower,
             metrics.ACCURACY_LOWER: self._accuracy_lower,

@@ -52,6 +52,18 @@ class View:
         return semantic is None or (semantic.labels and not task_named(semantic.task).graded)
 
     @property
+    def agreement_is_exact(self) -> bool:
+        """Whether enough is kept of answers to know how far they agree."""
+        semantic = self.index.semantic
+        return semantic is None or task_named(semantic.task).agreement_is_exact
+
+    @property
+    def closer_agreement(self) -> str:
+        """How an agreement that is not known exactly would be known more closely."""
+        semantic = self.index.semantic
+        return "" if semantic is None else task_named(semantic.task).closer_agreement
+
+    @property
     def searched_by_distance(self) -> bool:
         semantic = self.index.semantic
         return semantic is not None and task_named(semantic.task).searched_by_distance
@@ -144,3 +156,7 @@ class View:
     def agreement(self, row: int) -> Values:
         """Agreement of a row with every row; NaN where unknown. The last few results are kept."""
         return self._agreements.kept(row, lambda: self.index.agreement(row))
+
+    def least_agreement(self, row: int) -> Values:
+        """What the agreement of a row with every row is at least."""
+        return self.agreement(row) if self.agreement_is_exact else self.index.agreement_range(row).least
