@@ -94,6 +94,22 @@ def test_tables_that_are_not_known_leave_the_verdict_open(tmp_path, copy):
     assert "the numbers of 1 of 2 tables of rotary positions in B" in compared.verdict
 
 
+def product(graph):
+    """Positions × rates as a product of matrices, as exporters of transformers write it."""
+    onnx = pytest.importorskip("onnx")
+    (node,) = (node for node in graph.node if node.op_type == "Mul" and "constant_float32_4_1.0_" in node.input[1])
+    rates = next(tensor for tensor in graph.initializer if tensor.name in node.input)
+    values = onnx.numpy_helper.to_array(rates).reshape(1, 1, -1)
+    graph.initializer.append(onnx.numpy_helper.from_array(values, "rates"))
+    node.op_type = "MatMul"
+    node.input[1] = "rates"
+
+
+def test_rates_in_a_product_of_matrices_are_known(tmp_path, copy):
+    assert diff(read(tmp_path), copy(change=product)).same
+    assert diff(read(tmp_path), copy(500, change=product)).decision.outcome is Outcome.DIFFERENT
+
+
 def window(graph):
     """A token sees itself and the three before it."""
     onnx = pytest.importorskip("onnx")

@@ -19,6 +19,7 @@ import numpy as np
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.constants import MOST, Constant, Tensor, computed
 from zoolens.findings.graph.ir.builder import SMALL, GraphBuilder
+from zoolens.findings.graph.ir.mask_values import certainly_hides
 from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, Shape, Value, check_shape
 from zoolens.findings.graph.ir.shapes import filled, output_shape
 from zoolens.findings.graph.ir.vocabulary import COMPUTED_SHAPE, HOLDING_GRAPHS, UNKNOWN_SHAPE
@@ -82,7 +83,8 @@ class Translation:
     def _leaf(self, constant: Constant) -> str:
         if mask := constant.mask:
             kept = (self.parameter("value", constant),)
-            return self.add("constant", (), constant.shape, source=constant.key, parameters=kept, mask=mask)
+            weak = None if certainly_hides(constant.load()) else True
+            return self.add("constant", (), constant.shape, source=constant.key, parameters=kept, mask=mask, weak=weak)
         if constant.size > SMALL or constant.is_learned:
             parameter = self.parameter("value", constant)
             op = "parameter" if constant.is_learned else "constant"

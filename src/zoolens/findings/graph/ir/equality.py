@@ -10,7 +10,7 @@ from zoolens.findings.graph.ir.vocabulary import COMMUTATIVE
 
 Signature = tuple[Any, ...]
 # How a ReLU was found is not what it computes, and the numbers of tables are values.
-_NO_STRUCTURE: Final = frozenset({"implied", "rotary", "rates"})
+_NO_STRUCTURE: Final = frozenset({"implied", "rotary", "rates", "weak"})
 
 
 def signature(node: Node) -> Signature:

@@ -15,7 +15,7 @@ from zoolens.findings.graph.ir.model import Array
 MEANT_TO_HIDE: Final = -50.0
 CERTAINLY_HIDES: Final = -1e4
 HIDES_NOTHING: Final = "hides nothing"
-CAUSAL: Final = "causal"  # what such a mask is called where it certainly hides
+CAUSAL: Final = "causal"
 
 
 def hidden_places(values: Array, limit: float) -> Array | None:
@@ -35,14 +35,17 @@ def mask_words(values: Array) -> str:
 
     Truth values say what is seen.
     """
-    is_truth = values.dtype == np.bool_
-    hidden = ~values if is_truth else hidden_places(values, MEANT_TO_HIDE)
+    hidden = ~values if values.dtype == np.bool_ else hidden_places(values, MEANT_TO_HIDE)
     if hidden is None:
         return ""
     if not hidden.any():
         return HIDES_NOTHING
     if is_causal(hidden):
-        certain = is_truth or hidden_places(values, CERTAINLY_HIDES) is not None
-        return CAUSAL if certain else f"causal, by numbers from {values.min():g} on"
+        return CAUSAL
     digest = hashlib.blake2b(np.packbits(hidden).tobytes(), digest_size=4).hexdigest()
     return f"hides {int(hidden.sum()):,} of {hidden.size:,} places ({digest})"
+
+
+def certainly_hides(values: Array) -> bool:
+    """Whether places that a mask hides have the weight zero whatever their scores are."""
+    return values.dtype == np.bool_ or hidden_places(values, CERTAINLY_HIDES) is not None

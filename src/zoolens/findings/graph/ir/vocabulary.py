@@ -21,6 +21,7 @@ OPS: Final[dict[str, dict[str, str]]] = {
     "constant": {
         "value": "a number, or nested tuples of them, where it is small; else absent and key names weights",
         "mask": "which places a mask of attention hides, in words; absent for other constants",
+        "weak": "True: the numbers of this mask are so near to 0 that large scores outweigh them",
         "rotary": "'cosines' or 'sines' of position × rate, by which rotary positions turn; absent for other constants",
         "rates": "of such a table, one for each pair of numbers that it turns",
     },

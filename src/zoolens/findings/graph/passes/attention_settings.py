@@ -59,7 +59,7 @@ def _without_mask(node: Node, editor: Editor) -> Node | str:
     if mask.get("mask") == HIDES_NOTHING:
         return replace(node, inputs=node.inputs[:3])
     # A triangle of other axes tells apart samples of a batch, or heads.
-    if mask.get("mask") != CAUSAL or mask.shape[-2:] != (rows, columns) or rows != columns:
+    if mask.get("mask") != CAUSAL or mask.get("weak") or mask.shape[-2:] != (rows, columns) or rows != columns:
         return node
     return replace(node.with_attributes(causal=True), inputs=node.inputs[:3])
 

@@ -40,4 +40,4 @@ def _leaf(node: Node) -> Node:
     key = node.parameters[0].key if node.op in FIXED else f"{node.name}:stored"
     stored = Node(node.name, "parameter", (), node.shape, {}, (Parameter("value", node.shape, key),), node.source)
     mask = "learned numbers" if node.op == "parameter" else node.get("mask")
-    return stored.with_attributes(mask=mask, rotary=node.get(ROTARY), rates=node.get(RATES))
+    return stored.with_attributes(mask=mask, weak=node.get("weak"), rotary=node.get(ROTARY), rates=node.get(RATES))

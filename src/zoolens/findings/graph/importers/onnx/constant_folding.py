@@ -53,6 +53,8 @@ def folded(call: OnnxCall) -> bool:
         return True
     if op in _RESAMPLING and constants[0].is_learned:
         return False  # a learned table stays one, however often its entries are used
+    if op == "MatMul" and all(constant.learned for constant in constants):
+        return False
     return _at_once(call, constants)
 
 
@@ -171,7 +173,8 @@ def _cast(call: OnnxCall, value: Constant) -> Constant:
     if dtype in ("unknown", "string") or (value.is_float and "float" in dtype):
         return value  # from one real type to another: the same parameter
     kind = "float32" if dtype == "bfloat16" else dtype
-    return Constant(value.shape, kind, call.node.outputs[0], lambda: value.load().astype(kind))
+    name = call.node.outputs[0]
+    return Constant(value.shape, kind, name, lambda: value.load().astype(kind), learned=value.learned)
 
 
 def _rearranged(change: Callable[[OnnxCall, Shape], Shape]) -> Callable[[OnnxCall, Constant], Constant]:
@@ -333,6 +336,14 @@ def _clip(call: OnnxCall, values: list[Array]) -> Array:
     return np.asarray(np.clip(values[0], low, high))
 
 
+def _outer_product(call: OnnxCall, values: list[Array]) -> Array:
+    """Positions × rates, as exporters of transformers write it. A sum over several numbers may be a layer."""
+    left, right = values
+    if left.ndim < 2 or right.ndim < 2 or left.shape[-1] != 1 or left.shape[-2] * right.shape[-1] > MOST:
+        raise _NotHere
+    return np.asarray(left @ right)
+
+
 def _each(function: Callable[..., Array]) -> Fold:
     return lambda call, values: function(*values)
 
@@ -353,6 +364,7 @@ _FOLDS: Final[dict[str, Fold]] = {
     "GatherElements": _gather_elements,
     "Slice": _slice,
     "Range": _range,
+    "MatMul": _outer_product,
     "Expand": _expand,
     "Tile": _tile,
     "Split": _split,
