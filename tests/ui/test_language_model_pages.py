@@ -15,6 +15,7 @@ from zoolens.base.store.store import open_store
 
 pytestmark = pytest.mark.slow
 
+OPENED = 60_000  # milliseconds
 ADDRESS = "http://127.0.0.1:8080/v1"
 
 
@@ -80,7 +81,7 @@ def write_session():
 
     now, second = time.time_ns(), 10**9
     large, small = "file:F16@0.1.0", "file:Q8_0@0.1.0"
-    service = Service.model_construct(reference="file:F16", texts={"prompt": 64, "answer": 32})
+    service = Service.model_construct(reference="file:F16")
     log = EventLog(None, {"writer": service})
     log.record("writer", ServiceEvent(EventKind.START, "It begins.", model=large, time=now - 80 * second))
     log.record("writer", AnswerCounts(large, "llamacpp", 18, 18, time=now - 40 * second))
@@ -119,7 +120,8 @@ def test_a_run_of_texts_begins_with_perplexity_and_says_nothing_of_classes(reade
 
 def test_texts_are_coloured_token_by_token(reader, written):
     names = written[1]
-    page = reader.visit(f"#/run/{names['mine']}?tab=inputs", expect="Probability of the token that follows")
+    page = reader.visit(f"#/run/{names['mine']}?tab=inputs")
+    page.get_by_text("Probability of the token that follows").wait_for(timeout=OPENED)  # a sandbox reads the texts
     cards = page.locator("li.input")
     bits = [float(words.partition(" bits a byte")[0].split()[-1]) for words in cards.all_inner_texts()]
     assert bits == sorted(bits, reverse=True)

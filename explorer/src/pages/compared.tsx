@@ -113,9 +113,10 @@ function Change({ row }: { row: ComparedFigure }) {
 /** On how many inputs who is right, and on which classes. */
 function Winners({ answer }: { answer: Comparison }) {
   const classes = answer.classes.slice(0, CLASSES_SHOWN);
+  const title = answer.outcomes.length || classes.length ? "Who is right where" : "How far the two agree";
   return (
-    <section aria-label="Who is right where">
-      <h2>Who is right where</h2>
+    <section aria-label={title}>
+      <h2>{title}</h2>
       {answer.outcomes.length > 0 ? <Outcomes outcomes={answer.outcomes} /> : <AgreementTiles answer={answer} />}
       {classes.length > 0 && (
         <>

@@ -105,7 +105,9 @@ function Found({ answer }: { answer: EndpointDetail }) {
       <h2>Evidence</h2>
       <Chart spec={answer.evidence} title="Evidence, prompt by prompt" source={source("evidence")} />
       {!answer.evidence_known && (
-        <p class="dim">How much speaks against models that are not named is not known: tokens alone do not tell it.</p>
+        <p class="dim">
+          How much speaks against models that are not named is not known: {answer.distances ? "it was not kept." : "tokens alone do not tell it."}
+        </p>
       )}
       {answer.distances && <Chart spec={answer.distances} title="Distance of what was told, prompt by prompt" source={source("distances")} />}
       <h3>Models that were considered</h3>

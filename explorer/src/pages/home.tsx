@@ -149,6 +149,8 @@ function bare(ref: string): string {
   return ref.replace(/@[^@]*$/, "");
 }
 
+const OF_TEXTS = ["language-model", "multiple-choice", "generation"]; // tasks of models that no picture can be given to
+
 /** What one does next with the best models. */
 function Next({ home }: { home: Home }) {
   const [first] = home.best;
@@ -169,10 +171,12 @@ function Next({ home }: { home: Home }) {
         <b>Choose one to ship</b>
         <span>Accuracy against latency and size, and queries with limits.</span>
       </a>
-      <a href={address("live", { ...chosen, with: first.rows.map((row) => bare(row.run.model)) })}>
-        <b>Try them on a picture</b>
-        <span>Side by side, each with its own preprocessing.</span>
-      </a>
+      {!OF_TEXTS.includes(first.task) && (
+        <a href={address("live", { ...chosen, with: first.rows.map((row) => bare(row.run.model)) })}>
+          <b>Try them on a picture</b>
+          <span>Side by side, each with its own preprocessing.</span>
+        </a>
+      )}
     </section>
   );
 }

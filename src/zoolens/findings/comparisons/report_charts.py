@@ -27,7 +27,7 @@ from zoolens.base.store.records import Observation, Run
 from zoolens.base.store.scopes import Dimension, is_of_part, parse_scope
 from zoolens.findings.comparisons.compare import AnswerComparison, Disagreement, FigurePair, Report
 from zoolens.findings.measure.class_order import data_classes
-from zoolens.findings.measure.run_data import main_metric
+from zoolens.findings.measure.run_data import judging_beside, main_metric
 from zoolens.inventory.catalog.names import bare
 
 WIDTH: Final = 420
@@ -76,7 +76,7 @@ def told_figures(report: Report) -> list[FigurePair]:
 
 def key_figures(report: Report) -> list[FigurePair]:
     """The few figures that decide between two runs: one of each kind, the smallest batch where there are several."""
-    wanted = (main_metric(report.a), *_KEY)
+    wanted = (*judging_beside(main_metric(report.a)), *_KEY)
     first: dict[str, FigurePair] = {}
     for each in told_figures(report):
         first.setdefault(each.metric, each)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from zoolens.base.present.figures import class_words, figure, p_value, percent, stack_label, with_interval
+from zoolens.base.present.metric_words import metric_title
 from zoolens.base.present.pages import Page, Section, Tile
 from zoolens.base.present.tables import Column, Table
 from zoolens.base.store.scopes import Dimension, is_of_part, parse_scope
@@ -111,7 +112,9 @@ def _vector_tiles(report: Report) -> Iterator[Tile]:
         if change.metric is not None and not math.isnan(change.metric.a + change.metric.b):
             shares = change.metric.unit == "fraction"
             for side, value in (("A", change.metric.a), ("B", change.metric.b)):
-                yield Tile(percent(value) if shares else f"{value:.4g}", f"{change.metric.name} of {side}")
+                yield Tile(
+                    percent(value) if shares else f"{value:.4g}", f"{metric_title(change.metric.name)} of {side}"
+                )
 
 
 def _sections(report: Report) -> Iterator[Section]:

@@ -70,7 +70,7 @@ def test_figures_are_of_the_whole_and_classes_have_names(store, taggers):
     page = report_page(report)
     assert [row[0] for row in table(page, "Figures").rows] == ["f1", "recall"]
     assert [(row[0], row[3]) for row in table(page, "Classes that change most").rows] == [("[b]person", "−70.00 pt")]
-    assert [tile.caption for tile in page.tiles][1:] == ["f1 of A", "f1 of B"]
+    assert [tile.caption for tile in page.tiles][1:] == ["F1 of A", "F1 of B"]
     assert [each.metric for each in told_figures(report)] == [
         "f1"
     ]  # the main metric of the task has a line of the chart

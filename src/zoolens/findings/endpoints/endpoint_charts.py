@@ -29,7 +29,7 @@ _NAMES: Final = {Outcome.SAME: "it is the model", Outcome.DIFFERENT: "it is not"
 _SHAPES: Final = ("circle", "cross", "square")
 _COLOURS: Final = (SERIES[2], SERIES[4], SERIES[5])
 _LEGEND: Final[Spec] = {"orient": "top", "title": None}
-_DAY: Final = 86_400.0  # seconds
+_FORMS: Final = ((3 * 86_400.0, "%b %d"), (1_200.0, "%b %d %H:%M"))  # of moments, by the seconds that they span
 
 
 def evidence_chart(found: StoredVerification, evidence: Evidence) -> Chart:
@@ -47,6 +47,7 @@ def evidence_chart(found: StoredVerification, evidence: Evidence) -> Chart:
     decides = "at the dashed line the model is rejected"
     if evidence.other:
         decides += "; it fits where both other lines reach it"
+    colour = series("of", list(lines), columns=1, symbolType="stroke", symbolStrokeWidth=3)
     x = quantity("x", 0, max(len(evidence.against), 1), axis("prompts", tickCount=8, format="d"))
     y = quantity("y", min(ends) - room, max(ends) + room, axis("powers of ten", tickCount=6))
     spec = {
@@ -59,7 +60,7 @@ def evidence_chart(found: StoredVerification, evidence: Evidence) -> Chart:
             {
                 "data": values(rows),
                 "mark": {"type": "line", "strokeWidth": 2, "interpolate": "step-after"},
-                "encoding": {"x": x, "y": y, "color": series("of", list(lines), columns=1)},
+                "encoding": {"x": x, "y": y, "color": colour},
             },
             {
                 "data": values(rows),
@@ -167,7 +168,8 @@ def verdicts_chart(history: Sequence[StoredVerification], ends: Sequence[float])
 
 def _moments(history: Sequence[StoredVerification]) -> Spec:
     times = [found.when.timestamp() for found in history]
-    form = "%b %d" if max(times) - min(times) > 3 * _DAY else "%b %d %H:%M"
+    span = max(times) - min(times)
+    form = next((form for least, form in _FORMS if span >= least), "%H:%M:%S")
     labels: dict[str, Any] = {"title": "UTC", "labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 8}
     return {
         "field": "x",

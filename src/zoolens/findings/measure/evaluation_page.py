@@ -19,13 +19,11 @@ from zoolens.findings.measure.confusion import confusion_chart, confusion_of
 from zoolens.findings.measure.generation_table import generation_table
 from zoolens.findings.measure.latency_chart import latency_distribution_chart, latency_distributions
 from zoolens.findings.measure.reliability import reliability_chart, reliability_of
-from zoolens.findings.measure.run_data import ACCURACY, judged_observation, main_metric
+from zoolens.findings.measure.run_data import ACCURACY, judged_observation, judging_beside, main_metric
 from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
 from zoolens.inventory.tasks.task import task_named
 
 _TILES: Final = ("latency_p50", "latency_first_token", "decode_speed", "file_size", "peak_memory")
-# What stands beside the metric that judges a task, in the order in which a reader asks for it.
-_BESIDE: Final = {"bits_per_byte": ("perplexity", "bits_per_byte", "next_token_accuracy")}
 _FIGURES: Final = (
     Column("metric", "key"), Column("of"), Column("value", "number"), Column("n", "number"), Column("why"),
 )  # fmt: skip
@@ -65,11 +63,6 @@ def run_tiles(run: Run, observations: Sequence[Observation]) -> Iterator[Tile]:
         first = min(known, key=lambda each: (len(each.scope), each.scope), default=None)
         if first is not None and first.value is not None:
             yield Tile(with_interval(first), figure_title(metric, first.scope))
-
-
-def judging_beside(metric: str) -> tuple[str, ...]:
-    """The metric that judges a task, with what a reader asks for beside it."""
-    return _BESIDE.get(metric, (metric,))
 
 
 def _detail(observation: Observation) -> bool:

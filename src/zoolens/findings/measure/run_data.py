@@ -16,6 +16,8 @@ from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
 ACCURACY: Final = "top1"
 MAIN_METRIC: Final = "main_metric"  # in run.resolved: of answers that are judged in another way than usual for the task
 SCORE: Final = "score"  # how right the answers are on average, input by input
+# What stands beside the metric that judges a task, in the order in which a reader asks for it.
+_BESIDE: Final = {"bits_per_byte": ("perplexity", "bits_per_byte", "next_token_accuracy")}
 
 
 def run_facts(run: Run) -> dict[str, Any]:
@@ -47,6 +49,11 @@ def main_metric(run: Run) -> str:
         # The plug-in that brought the task is not installed here.
         metric = None
     return metric or ACCURACY
+
+
+def judging_beside(metric: str) -> tuple[str, ...]:
+    """The metric that judges a task, with what a reader asks for beside it."""
+    return _BESIDE.get(metric, (metric,))
 
 
 def judged_figure(run: Run, observations: Iterable[Observation]) -> str:

@@ -15,8 +15,7 @@ from zoolens.faces.ui.known_datasets import named_dataset
 from zoolens.faces.ui.page_figures import Figure, figure_of
 from zoolens.faces.ui.resources.model import find_model
 from zoolens.findings.comparisons.history import History, HistoryPoint, run_history
-from zoolens.findings.measure.evaluation_page import judging_beside
-from zoolens.findings.measure.run_data import main_metric
+from zoolens.findings.measure.run_data import judging_beside, main_metric
 from zoolens.inventory.catalog.names import bare
 
 MOST_STACKS: Final = 4  # of a figure; the page of the model's runs has all

@@ -59,7 +59,7 @@ def test_what_tokens_do_not_tell_is_not_shown(client, runs):
 def test_an_asking_that_ended_early_says_how_much_was_told(client, home):
     run = verification_run(home, {"file:own": 0.001}, Teller(untold=4, failure="It does not answer."), most=20)
     facts = {fact["name"]: fact["value"] for fact in client().get(f"{PREFIX}/endpoints/{run.id}").json()["told"]}
-    assert facts["log-probabilities"] == "of 16 of 20 prompts enough of them"
+    assert facts["log-probabilities"] == "enough of them for 16 of 20 prompts"
     assert facts["not told"] == "4 prompts: it refused them, or told too few likely tokens"
     assert facts["asking ended early"] == "It does not answer."
 

@@ -136,7 +136,7 @@ def endpoint(context: Context, query: VerificationQuery) -> EndpointDetail:
         told=list(_told(found, prompts)),
         stated=facts_of(found.stated),
         limits=list(found.limits),
-        settings=facts_of({name: value for name, value in found.settings.items() if name != "by"}),
+        settings=list(_settings(found)),
         history=[_item(other) for other in shown],
         history_total=len(history),
         verdicts=_verdicts(context, shown) if len(shown) > 1 else None,
@@ -165,7 +165,7 @@ def _models(context: Context, found: StoredVerification, prompts: Sequence[Asked
             (
                 name,
                 standing,
-                None if power is None else f"10^{power:.1f}",
+                None if power is None else f"10^{power:.1f}".replace("-", "−"),
                 figure(sum(told) / len(told), "") if told else None,
                 figure(max(told), "") if told else None,
             )
@@ -176,18 +176,25 @@ def _models(context: Context, found: StoredVerification, prompts: Sequence[Asked
 def _told(found: StoredVerification, prompts: Sequence[AskedPrompt]) -> Iterator[Fact]:
     if found.by is By.LOGPROBS:
         whole = sum(not math.isnan(prompt.distances[0]) for prompt in prompts)
-        yield Fact(name="log-probabilities", value=f"of {whole:,} of {len(prompts):,} prompts enough of them")
+        yield Fact(name="log-probabilities", value=f"enough of them for {whole:,} of {len(prompts):,} prompts")
         if whole < len(prompts):
             lacking = f"{len(prompts) - whole:,} prompts: it refused them, or told too few likely tokens"
             yield Fact(name="not told", value=lacking)
     elif found.by is By.TOKENS:
         yield Fact(name="log-probabilities", value="none were compared: only the tokens that it chose")
-    if found.settings.get("chat"):
-        yield Fact(name="asked by", value="conversations: its chat template takes part")
     if found.failure:
         yield Fact(name="asking ended early", value=found.failure)
     if not found.stated:
         yield Fact(name="about its model", value="it states nothing")
+
+
+def _settings(found: StoredVerification) -> Iterator[Fact]:
+    settings = found.settings
+    yield Fact(name="texts", value=settings["data"] or "Python's help")
+    yield Fact(name="long prompts", value=f"{settings['context']:,} tokens")
+    yield Fact(name="prompts at most", value=f"{settings['most']:,}")
+    yield Fact(name="sent as", value="conversations" if settings["chat"] else "tokens")
+    yield Fact(name="seed", value=str(settings["seed"]))
 
 
 def _verdicts(context: Context, history: Sequence[StoredVerification]) -> Spec | None:
