@@ -12,6 +12,8 @@ from zoolens.base.store.store import open_store
 from zoolens.faces.cli.main import cli
 from zoolens.findings.tracing.chrome import write_chrome
 from zoolens.findings.tracing.measuring import TraceSettings
+from zoolens.findings.tracing.otlp import with_outer_spans
+from zoolens.findings.tracing.spans import Level
 from zoolens.findings.tracing.stored_recording import load_recording, sentences
 from zoolens.findings.tracing.trace_page import recording_page
 from zoolens.findings.tracing.writing import WritingPlan, trace_writing
@@ -66,7 +68,7 @@ def test_a_profiled_runtime_tells_the_layers_of_each_phase(gguf, folder, tmp_pat
     (folder / "text.txt").write_text("ABABAB XY " * 9)
     data = f"passages:{folder / 'text.txt'}?size=40"
     with open_store(tmp_path / "store") as store:
-        made = written(store, model, data=data, prompt=9)
+        made = written(store, model, data=data, prompt=9, level=Level.LIBRARY)
         recorded = load_recording("last", store=store)
     assert recorded.title.endswith("requests to a model that writes")
     assert "not known" not in " ".join(sentences(recorded)).partition("Of all requests")[2]
@@ -77,10 +79,18 @@ def test_a_profiled_runtime_tells_the_layers_of_each_phase(gguf, folder, tmp_pat
         assert phase.trace.overheads, "what profiling adds stands beside the clean time"
         assert phase.trace.layer.total.median <= phase.trace.layer.calls.median
         assert phase.title.startswith(phase.name)
+        assert "openvino" not in phase.trace.missing["library"]  # it has kernels, and does not write
     assert made.step.total == recorded.step.total
     page = recording_page(recorded)
     assert "prompt: 9 tokens are read" in page
     assert "token: one is read behind 9 tokens" in page
+    tables = [(recorded.title, recorded.spans), *((phase.title, phase.spans) for phase in recorded.phases)]
+    services = dict(with_outer_spans([(service, table.to_pylist()) for service, table in tables]))
+    assert list(services) == [service for service, _ in tables]
+    ids = [row["span_id"] for rows in services.values() for row in rows]
+    callers = {row["parent"] for rows in services.values() for row in rows}
+    assert len(ids) == len(set(ids))
+    assert len(callers - set(ids)) == 1  # nobody called the outermost span
     write_chrome(tmp_path / "trace.json", [(phase.name, phase.spans) for phase in recorded.phases])
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
 

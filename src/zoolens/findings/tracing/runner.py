@@ -270,12 +270,14 @@ class _Levels:
 _WORDS: Final = {"profile": "report the times of its operators", "kernels": "report the kernels below its operators"}
 
 
-def require_level(level: Level, job: Job) -> None:
-    """UnsupportedAbility where the runtime cannot be observed so deep, with those that can."""
+def require_level(level: Level, job: Job, *, writing: bool = False) -> None:
+    """UnsupportedAbility where the runtime cannot be observed so deep, with those that can, and of a model that writes
+    those that can do both."""
     ability = _ABILITY.get(level)
     if ability is not None and not job.runtime.can(ability):
         reason = job.runtime.cannot[ability].rstrip(".")
-        able = ", ".join(runtimes_with(ability, job))
+        writers = set(runtimes_with("extend", job)) if writing else None
+        able = ", ".join(name for name in runtimes_with(ability, job) if writers is None or name in writers)
         raise UnsupportedAbility(
             job.runtime.name, _WORDS[ability], f"{reason}. {f'It works in: {able}.' if able else ''}".strip()
         )

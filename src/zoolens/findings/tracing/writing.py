@@ -217,7 +217,7 @@ def _phase(
     tables, missing = [], {}
     for level in LEVELS[1 : LEVELS.index(plan.level) + 1]:
         try:
-            require_level(level, job)
+            require_level(level, job, writing=True)
             tables.append(trace_operators(calls, level, plan.settings, context))
         except (ModelError, UnsupportedAbility, NotImplementedError) as error:
             missing[str(level)] = str(error) or f"The plug-in of {job.runtime.name} does not say how."
