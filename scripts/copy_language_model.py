@@ -135,6 +135,19 @@ def write_configuration(file: GgufFile, folder: Path, dtype: str) -> None:
     config = configuration(file, dtype)
     (folder / "config.json").write_text(json.dumps(config, indent=1), "utf-8")
     (folder / "tokenizer.json").write_text(tokenizer_json(file), "utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_configuration(file), indent=1), "utf-8")
+
+
+def tokenizer_configuration(file: GgufFile) -> dict[str, Any]:
+    """What others than zoolens want to know of the tokenizer: which tokens begin and end a text, and the template."""
+    words = file.texts("tokenizer.ggml.tokens") or ()
+    found: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    for name, key in (("bos_token", "bos"), ("eos_token", "eos")):
+        number = file.number(f"tokenizer.ggml.{key}_token_id")
+        if number is not None and 0 <= number < len(words):
+            found[name] = words[number].decode("utf-8", "replace")
+    template = file.text("tokenizer.chat_template")
+    return found if template is None else {**found, "chat_template": template}
 
 
 def configuration(file: GgufFile, dtype: str) -> dict[str, Any]:

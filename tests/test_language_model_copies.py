@@ -124,6 +124,10 @@ def test_the_onnx_folder_is_the_same_network_and_says_how_it_is_fed(source, tmp_
     assert (tokenizer.max_length, tokenizer.padding, tokenizer.vocabulary) == (600, "none", 64)
     assert tokenizer.tensors.names == {"input_ids": "input_ids", "attention_mask": "attention_mask"}
     assert tokenizer.end_ids == (63,)
+    words = [word.decode() for word in read_gguf(source).texts("tokenizer.ggml.tokens")]
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    assert settings["eos_token"] == words[63]
+    assert settings.get("chat_template") == read_gguf(source).text("tokenizer.chat_template")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 131072}))
     assert draft_manifest(folder / "model.onnx").inputs[0].tokenizer.max_length == 4096

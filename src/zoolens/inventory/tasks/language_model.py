@@ -261,14 +261,14 @@ def _foreseen(scores: NDArray[np.float32], places: TokenPlaces, top: int) -> For
             "A language model goes on with one text, but the sample is a pair of texts or a list of words.",
             hint="Give a plain text: --data passages:FILE.txt.",
         )
-    own = scores[places.columns(len(scores))]
+    own = np.arange(len(scores))[places.columns(len(scores))]
     if len(own) != len(places.ids):
         raise ModelError(
             f"The output has {len(own)} positions for a text of {len(places.ids)} tokens.",
             hint="Name the output that has the logits of all positions.",
         )
     targets = foreseen_tokens(places)
-    kept = kept_tokens(own[targets - 1], places.ids[targets], top)
+    kept = kept_tokens(scores, places.ids[targets], top, own[targets - 1])
     return Foreseen(places.ids[targets], kept, _bytes_of(places, targets))
 
 

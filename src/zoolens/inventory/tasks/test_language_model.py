@@ -82,6 +82,15 @@ def test_of_tokens_that_are_as_likely_the_lowest_numbers_are_kept():
     assert kept.true[0] == pytest.approx(log_softmax(scores)[0, 3])
 
 
+def test_positions_can_be_chosen_and_types_are_those_of_any_session():
+    scores = np.random.default_rng(5).integers(0, 200, (40, 9)).astype(np.uint8)
+    places, following = np.array([37, 2, 19]), np.array([0, 8, 3])
+    found = kept_tokens(scores, following, 4, places)
+    wanted = kept_tokens(scores[places].astype(np.float32), following, 4)
+    for name in ("true", "ids", "logs"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_numbers_that_are_no_scores_are_refused(bad):
     scores = np.zeros((2, 4))

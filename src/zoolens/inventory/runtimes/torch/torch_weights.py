@@ -150,9 +150,23 @@ def _of_transformers(name: str, configuration: dict[str, Any]) -> Any:
             f"transformers {transformers.__version__} has no network {name!r}.",
             hint="architecture.name is the class that config.json names under architectures, such as LlamaForCausalLM.",
         )
-    # Every text is read from its start, so that keys and values need not be kept for later.
     made: Any = built
-    return made(made.config_class(**{**configuration, "use_cache": False}))
+    # `_join` wants all parameters, and drawing random ones first takes longer than reading them.
+    with _nothing_drawn():
+        # Every text is read from its start, so that keys and values need not be kept for later.
+        network = made(made.config_class(**{**configuration, "use_cache": False}))
+    # Which parameters are one tensor is decided where they are drawn.
+    network.tie_weights()
+    return network
+
+
+def _nothing_drawn() -> Any:
+    try:
+        from transformers.initialization import no_init_weights
+    except ImportError:
+        # transformers 4
+        from transformers.modeling_utils import no_init_weights
+    return no_init_weights()
 
 
 def _build_from_code(architecture: Mapping[str, Any]) -> Any:
