@@ -125,11 +125,10 @@ def _show_files(found: Sequence[AuditedFile]) -> None:
     from zoolens.base.present.terminal import make_console, plain, print_table
 
     console = make_console()
-    columns = (Column("claim", keep=8), Column("by", keep=8), Column("says", keep=8), Column("verdict", keep=9),
-               Column("because", keep=20))  # fmt: skip
+    columns = (Column("claim"), Column("by"), Column("verdict"), Column("because"))
     for each in found:
         console.print(f"[bold]{plain(each.ref)}[/]: {plain(each.summary or each.error)}")
-        rows = [(one.what, one.by, one.claimed, _VERDICTS[one.outcome], one.fact) for one in each.claims]
+        rows = [(f"{one.what} {one.claimed}", one.by, _VERDICTS[one.outcome], one.fact) for one in each.claims]
         if rows:
             print_table(columns, rows)
 

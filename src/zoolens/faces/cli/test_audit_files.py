@@ -35,7 +35,7 @@ def test_a_folder_of_files(folder):
 def test_a_file_in_a_table(folder):
     run = CliRunner().invoke(command, [str(folder / "tiny.Q8_0.gguf")])
     assert run.exit_code == 0
-    assert "100.0 % of the numbers" in run.output
+    assert "100.0 % of its blocks" in run.output
     assert "false" in run.output
 
 

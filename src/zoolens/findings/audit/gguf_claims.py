@@ -46,7 +46,7 @@ class CheckedClaim:
 
     what: str  # architecture, parameters, type
     claimed: str
-    by: str  # "file name", "general.name", "manifest"
+    by: str  # "file name", "name", "size_label", "file_type" (of the file's metadata), "manifest", or "file"
     outcome: Outcome
     fact: str
 
@@ -91,7 +91,12 @@ def audit_files(
     """Audits GGUF files, manifests of such, and all GGUF files of folders."""
     entries = [_entry(name) for given in named for name in _files(given)]
     structures = structure_of([entry for entry, _ in entries], store=store, fresh=fresh, progress=progress)
-    return [_audited(structure, path) for structure, (_, path) in zip(structures, entries, strict=True)]
+    known = {_place(structure.entry): structure for structure in structures}  # a file that is named twice is read once
+    return [_audited(known[_place(entry)], path) for entry, path in entries]
+
+
+def _place(entry: Entry) -> tuple[Path | None, str]:
+    return entry.folder, entry.manifest.name
 
 
 def _files(given: str) -> list[str]:
@@ -114,7 +119,8 @@ def _entry(name: str) -> tuple[Entry, Path]:
             f"{name} is no GGUF file: others say too little of themselves to be audited one by one.",
             hint="`zoolens identify` holds the structure of a file against its name.",
         )
-    return entries[0], path
+    given = Path(name).expanduser()
+    return entries[0], given if given.suffix == SUFFIX and given.is_file() else path  # what a link is called counts
 
 
 def _audited(structure: Structure, path: Path) -> AuditedFile:
@@ -130,15 +136,15 @@ def _audited(structure: Structure, path: Path) -> AuditedFile:
     types = ", ".join(f"{_percent(count / total)} in {type_}" for type_, count in shares.most_common())
     summary = f"{facts['architecture']}, {total:,} parameters: {types}"
     manifest = structure.entry.manifest
-    names = {"file name": path.stem, "general.name": str(facts.get("title") or "")}
-    if structure.entry.manifest.name not in (path.name, path.stem, names["general.name"]):
+    names = {"file name": path.stem, "name": str(facts.get("title") or "")}
+    if structure.entry.manifest.name not in (path.name, path.stem, names["name"]):
         names["manifest"] = manifest.name
     claims = [
         CheckedClaim(
             "architecture", str(facts["architecture"]), "file", Outcome.SAME,
-            "it has the tensors and settings of one, and no others",
+            "its tensors and settings are those of one",
         ),
-        *_sizes_claimed({**names, "general.size_label": str(facts.get("size_label") or "")}, sizes),
+        *_sizes_claimed({**names, "size_label": str(facts.get("size_label") or "")}, sizes),
         *_types_claimed(names, facts, sizes),
     ]  # fmt: skip
     claims += [_exact(claim.value, total) for claim in manifest.claims if claim.metric == "params" and claim.unit == ""]
@@ -155,6 +161,8 @@ def _sizes(facts: Any) -> dict[str, int]:
 
 
 def _percent(share: float) -> str:
+    if 0.9995 < share < 1:
+        return "> 99.9 %"
     return "< 0.1 %" if share < 0.001 else f"{100 * share:.1f} %"
 
 
@@ -206,9 +214,9 @@ def _types_claimed(names: dict[str, str], facts: Any, sizes: dict[str, int]) -> 
         known = _FILE_TYPES.get(number)
         if known is None:
             fact = f"what llama.cpp calls file type {number} is not known here"
-            yield CheckedClaim("type", str(number), "general.file_type", Outcome.NOT_KNOWN, fact)
+            yield CheckedClaim("type", str(number), "file_type", Outcome.NOT_KNOWN, fact)
         else:
-            yield _type_claim(known, "general.file_type", held, facts)
+            yield _type_claim(known, "file_type", held, facts)
 
 
 def _type_claim(written: str, by: str, held: Counter[str], facts: Any) -> CheckedClaim:
@@ -217,7 +225,7 @@ def _type_claim(written: str, by: str, held: Counter[str], facts: Any) -> Checke
     meant = mixture[1] if mixture else written.replace("FP", "F")
     most, count = held.most_common(1)[0]
     share = _percent(count / held.total())
-    fact = f"{share} of the numbers in its blocks' matrices are in {most}"
+    fact = f"{share} of its blocks' matrices are {most}"
     if most == meant:
         return CheckedClaim("type", written, by, Outcome.SAME, fact)
     unlike = meant in TYPES_BY_NAME and not held[meant]

@@ -44,8 +44,8 @@ def test_names(tmp_path):
         assert [claim.outcome for claim in claims(found[name], what=what, by="file name")] == wanted, name
         assert found[name].outcome is (wanted or [SAME])[0], name
     assert found["tiny.F32"].summary == f"llama, {PARAMETERS:,} parameters: 100.0 % in F32"
-    (claim,) = claims(found["tiny.F32"], by="general.file_type")
-    assert claim.fact == "100.0 % of the numbers in its blocks' matrices are in F32"
+    (claim,) = claims(found["tiny.F32"], by="file_type")
+    assert claim.fact == "100.0 % of its blocks' matrices are F32"
     (claim,) = claims(found["tiny.F32"], what="architecture")
     assert (claim.claimed, claim.outcome) == ("llama", SAME)
 
@@ -61,11 +61,13 @@ def test_other_files(tmp_path):
     language_models.gguf(tmp_path, name="gemma.gguf", general__architecture="gemma3")
     for name in ("copy.Q8_0.gguf", "copy.Q4_0.gguf"):
         copy_gguf(source, tmp_path / name, types)
+    (tmp_path / "link.Q4_0.gguf").symlink_to(tmp_path / "copy.Q8_0.gguf")
     found = {each.ref: each for each in audit_files([str(tmp_path)])}
+    assert found["link.Q4_0.gguf"].outcome is DIFFERENT
     for name, outcome in (("copy.Q8_0.gguf", SAME), ("copy.Q4_0.gguf", DIFFERENT)):
         assert [claim.outcome for claim in claims(found[name], what="type", by="file name")] == [outcome]
     assert found["stated.gguf"].outcome is DIFFERENT
-    for by, claimed in (("general.file_type", "Q4_0"), ("general.size_label", "3B")):
+    for by, claimed in (("file_type", "Q4_0"), ("size_label", "3B")):
         assert [claim.outcome for claim in claims(found["stated.gguf"], by=by, claimed=claimed)] == [DIFFERENT]
     assert found["gemma.gguf"].outcome is NOT_KNOWN
     assert "'gemma3', whose structure is not known here" in found["gemma.gguf"].error
