@@ -37,7 +37,7 @@ export function ChoosePage() {
       ) : (
         <KeptQueries q={q} />
       )}
-      {!q && isLive() && <Examples />}
+      {!q && isLive() && answer && <Examples examples={ofTexts(answer) ? EXAMPLES_OF_TEXTS : EXAMPLES} />}
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading what="Reading what was measured" />}
       {answer && (answer.rows + answer.never_run ? <Found answer={answer} q={q} axes={{ ...axes, ...choice }} busy={loading} /> : <Nothing />)}
@@ -60,6 +60,16 @@ const EXAMPLES = [
   ["the quickest with enough accuracy", "ON accuracy >= 80% ORDER BY latency"],
   ["all that answer within a millisecond", "ON latency <= 1 ms ORDER BY accuracy DESC LIMIT 50"],
 ] as const;
+
+const EXAMPLES_OF_TEXTS = [
+  ["the fewest bits per byte", "TASK language-model ORDER BY bits_per_byte LIMIT 10"],
+  ["the best that are small", "TASK language-model ON size <= 500 MB ORDER BY bits_per_byte"],
+] as const;
+
+/** Whether it is about language models, whose texts have no accuracy in percent. */
+function ofTexts({ metrics }: ChoiceAnswer): boolean {
+  return metrics.some(({ name }) => name === "bits_per_byte");
+}
 
 /** The queries that whoever wrote a bundle chose. */
 function KeptQueries({ q }: { q: string }) {
@@ -84,11 +94,11 @@ function KeptQueries({ q }: { q: string }) {
   );
 }
 
-function Examples() {
+function Examples({ examples }: { examples: readonly (readonly [string, string])[] }) {
   return (
     <p class="suggested">
       Try{" "}
-      {EXAMPLES.map(([words, text], place) => (
+      {examples.map(([words, text], place) => (
         <>
           {place > 0 && ", "}
           <a href={address("choose", { q: text })}>{words}</a>
@@ -163,7 +173,8 @@ function Found({ answer, q, axes, busy }: FoundProps) {
         Draw a rectangle in the chart to see only the models in it
         {isLive() && (
           <>
-            ; with the keyboard, say the same in a query: <code>ON latency &lt;= 2 ms AND accuracy &gt;= 80%</code>
+            ; with the keyboard, say the same in a query:{" "}
+            <code>{ofTexts(answer) ? "TASK language-model ON latency <= 2 s AND bits_per_byte <= 1" : "ON latency <= 2 ms AND accuracy >= 80%"}</code>
           </>
         )}
         .
