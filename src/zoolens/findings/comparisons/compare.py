@@ -26,7 +26,7 @@ from zoolens.findings.comparisons.behaviour import Accuracy, pair_answers
 from zoolens.findings.comparisons.compatibility import places_by_name
 from zoolens.findings.comparisons.machine_share import MachineShare, machine_shares
 from zoolens.findings.comparisons.model_difference import manifest_lines, model_cause
-from zoolens.findings.comparisons.outcomes import agreement_verdict
+from zoolens.findings.comparisons.outcomes import agreement_verdict, open_gap
 from zoolens.findings.comparisons.pooled_runs import RepeatedTime, repeated_times
 from zoolens.findings.comparisons.runs import choose_pair
 from zoolens.findings.comparisons.signatures import Signature, known_score, signature_in_data_order
@@ -351,7 +351,9 @@ def verdict_of_report(report: Report) -> Verdict:
         if not has_answers(run):
             gaps.append(Gap(f"answers of {side}, which were not kept", remedy="Evaluate it without --no-accuracy."))
     inputs = report.a.inputs if shares else 0
-    return agreement_verdict(shares, len(report.uncompared), [Tally("inputs", inputs, report.a.inputs)], gaps)
+    too_little = [gap for change in report.vectors if (gap := open_gap(change, change.identical_outputs))]
+    tallies = [Tally("inputs", inputs, report.a.inputs)]
+    return agreement_verdict(shares, len(report.uncompared), tallies, [*gaps, *too_little], len(too_little))
 
 
 def as_data(report: Report) -> dict[str, Any]:

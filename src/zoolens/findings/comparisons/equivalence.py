@@ -35,7 +35,7 @@ from zoolens.findings.comparisons.behaviour import (
 )
 from zoolens.findings.comparisons.compatibility import Compatibility, compatible
 from zoolens.findings.comparisons.contents import changed_notes
-from zoolens.findings.comparisons.outcomes import agreement_verdict
+from zoolens.findings.comparisons.outcomes import agreement_verdict, open_gap
 from zoolens.findings.comparisons.runs import measured_pairs
 from zoolens.findings.comparisons.signatures import Signature, signature_of
 from zoolens.findings.comparisons.temperature import fitted_temperature
@@ -293,13 +293,18 @@ def verdict_of_equivalence(report: Equivalence) -> Verdict:
     """Return whether the two answer alike on every dataset, with the datasets, inputs and outputs compared."""
     shares = [output.agreement for pair in report.comparable for output in pair.outputs]
     gaps = [gap for pair in report.on for gap in _gaps_of(pair)]
+    too_little = [gap for pair in report.comparable for output in pair.outputs if (gap := _open_gap(output))]
     left_out = sum(_outputs_left_out(pair) for pair in report.comparable)
     compared, all_inputs = (sum(pair.n for pair in pairs) for pairs in (report.comparable, report.on))
     tallies = [
         Tally("datasets", len(report.comparable), len(report.on)),
         Tally("inputs", compared, all_inputs),
     ]
-    return agreement_verdict(shares, left_out, tallies, gaps)
+    return agreement_verdict(shares, left_out, tallies, [*gaps, *too_little], len(too_little))
+
+
+def _open_gap(output: Behaviour) -> Gap | None:
+    return open_gap(output, output.identical)
 
 
 def _gaps_of(pair: OnData) -> list[Gap]:
@@ -326,12 +331,13 @@ def _row(pair: OnData, output: Behaviour | None) -> dict[str, Any]:
     """Returns an output for a table; without one, that the two were not compared on this dataset."""
     accuracy = None if output is None else output.accuracy
     shares = [] if output is None else [output.agreement]
+    too_little = 0 if output is None else int(_open_gap(output) is not None)
     return {
         "dataset": pair.dataset,
         "inputs": pair.n,
         "output": None if output is None else output.output,
         "task": None if output is None else output.task,
-        "outcome": agreement_verdict(shares, 0, (), ()).outcome.value,
+        "outcome": agreement_verdict(shares, 0, (), (), too_little).outcome.value,
         "agreement": None if output is None else output.agreement,
         "agreement_lower": None if pair.bounds is None else pair.bounds.agreement,
         "identical": None if output is None else output.identical,

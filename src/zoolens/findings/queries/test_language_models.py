@@ -9,7 +9,8 @@ from zoolens.base.store.records import Observation
 from zoolens.base.store.store import open_store
 from zoolens.base.verdicts import Outcome
 from zoolens.findings.comparisons.behaviour import pair_answers
-from zoolens.findings.comparisons.equivalence import equiv
+from zoolens.findings.comparisons.compare import compare, verdict_of_report
+from zoolens.findings.comparisons.equivalence import equiv, verdict_of_equivalence
 from zoolens.findings.comparisons.equivalence_words import data_lines
 from zoolens.findings.comparisons.signatures import probe_runs, signature_of
 from zoolens.findings.queries.query import query
@@ -93,6 +94,17 @@ def test_a_bound_holds_where_rare_tokens_are_others(other_rests):
     assert pair.bounds.agreement > 0.6
     text = " ".join(line.text for line in data_lines(pair, found.tolerance))
     assert "between 80.00 and 100.00 % (whether both give the other 20.00 % to the same tokens is not known" in text
+
+
+def test_it_is_not_known_whether_two_are_the_same_whose_kept_tokens_are(other_rests):
+    found = equiv("file:one", "file:two", store=other_rests)
+    assert found.agreement == 1
+    runs = [run.id for run in probe_runs(other_rests)]
+    for verdict in (verdict_of_equivalence(found), verdict_of_report(compare(*runs, store=other_rests))):
+        assert verdict.outcome is Outcome.NOT_KNOWN
+        (gap,) = verdict.coverage.gaps
+        assert gap.text.startswith("tokens that were not kept, which have 20.00 %")
+        assert "top: 1000" in gap.remedy
 
 
 def test_a_bound_of_the_most_that_the_agreement_can_be_would_not_hold(other_rests):
