@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scripts.copy_language_model import copies, transformers_folder
+from scripts.copy_language_model import copies, onnx_folder, transformers_folder
 
 from zoolens.base.errors import ModelError
 from zoolens.base.verdicts import Outcome
@@ -10,6 +10,7 @@ from zoolens.findings.divergence.divergence_causes import Kind
 from zoolens.findings.divergence.divergence_words import lines
 from zoolens.findings.divergence.diverging import diverge
 from zoolens.findings.graph.structures.weighted_graph import raw_graph
+from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.catalog.language_models import language_model
 from zoolens.inventory.zoos.zoo import Entry, Weights
 from zoolens.testing import language_models
@@ -100,6 +101,41 @@ def test_a_network_that_takes_a_mask_too_is_not_traced_without_it(model, tmp_pat
     entry = Entry("file", manifest, Weights.PRESENT, folder)
     with pytest.raises(ModelError, match="takes 2 inputs"):
         raw_graph(entry, manifest.assets[0], {"input_ids": (1, 4), "attention_mask": (1, 4)})
+
+
+@pytest.fixture
+def in_onnx(model, tmp_path):
+    """The honest model in ONNX with past keys and values, with its manifest."""
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    folder = onnx_folder(model("honest"), tmp_path / "onnx")
+    manifest = folder / "model.yaml"
+    manifest.write_text(draft_manifest(folder / "model.onnx").model_dump_json(exclude_none=True))
+    return f"{manifest}@onnxruntime"
+
+
+@pytest.mark.slow  # two runtimes
+def test_a_copy_in_onnx_is_the_same(in_onnx, model):
+    found = compared(in_onnx, f"{model('honest')}@{FLOAT32}")
+    assert found.verdict.outcome is Outcome.SAME
+    assert not found.causes
+
+
+@pytest.mark.slow  # two runtimes
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("rope", "rotary positions turn by the base 10,000 → the base 500"),
+        ("epsilon", "epsilon 1e-05 → 0.001"),
+        ("permuted", "kernel holds the same numbers in another order"),
+    ],
+)
+def test_what_a_file_says_otherwise_than_its_copy_in_onnx_is_named(in_onnx, model, fault, told):
+    settings, tensors, _ = FAULTS[fault]
+    found = compared(in_onnx, f"{model(fault, settings, tensors)}@{FLOAT32}")
+    assert found.verdict.outcome is Outcome.DIFFERENT
+    assert all(cause.proved for cause in found.causes)
+    assert told in found.causes[0].words
 
 
 @pytest.mark.slow  # transformers and llama.cpp, several times

@@ -15,6 +15,7 @@ from zoolens.findings.graph.diff.alignment import align
 from zoolens.findings.graph.ir.equality import same_structure, signature
 from zoolens.findings.graph.ir.model import Graph, Node, Shape
 from zoolens.findings.graph.ir.vocabulary import FIXED
+from zoolens.findings.graph.passes.attention_settings import keep_few_heads, set_causal, share_tables
 from zoolens.findings.graph.structures.weighted_graph import folded
 
 EQUAL: Final = 32 * ONE_ROUNDING  # relative: weights that an exporter computed anew are not other weights
@@ -150,6 +151,9 @@ def _name_in_file(node: Node) -> str:
 
 def _forms(a: Graph, b: Graph) -> Iterator[tuple[Graph, Graph]]:
     yield a, b
+    settled = [share_tables(keep_few_heads(set_causal(graph))) for graph in (a, b)]
+    if settled[0] is not a or settled[1] is not b:
+        yield settled[0], settled[1]
     if _norms(a) or _norms(b):
         yield folded(a), folded(b)
 

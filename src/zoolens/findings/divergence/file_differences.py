@@ -13,10 +13,12 @@ from zoolens.base.numerics.rounding import ONE_ROUNDING, is_representable, round
 from zoolens.findings.divergence.alignment import EQUAL, Aligned, NodePair
 from zoolens.findings.divergence.evaluation import Grid, exact_value, exact_values, grids_of
 from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter
+from zoolens.findings.graph.ir.rotary_tables import RATES, ROTARY, rate_words, same_rates
 from zoolens.findings.graph.ir.vocabulary import FIXED
 
 _ANEW: Final = 16 * ONE_ROUNDING  # what weights that are computed anew may differ by
-_SAYS_NOTHING: Final = ("implied",)  # of a ReLU that a grid implies: it computes what any other does
+# A ReLU that a grid implies computes what any other does; the numbers of tables are compared themselves.
+_SAYS_NOTHING: Final = ("implied", ROTARY, RATES, "weak")
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def _difference(graphs: Aligned, pair: NodePair, values: Mapping[str, Array], ex
         kind = "operator"
         words.append(f"{a.op} → {b.op}")
     words += [f"{name} {_text(ours)} → {_text(theirs)}" for name, (ours, theirs) in attributes.items()]
-    words += [tensor.words for tensor in weights]
+    words += [*_rates(a, b), *(tensor.words for tensor in weights)]
     if not words and (rewired := _rewired(graphs, a, b)):
         kind = "connections"
         words.append(rewired)
@@ -158,6 +160,13 @@ def _attributes(a: Node, b: Node) -> dict[str, tuple[Any, Any]]:
         if name not in _SAYS_NOTHING and not _equal(ours, theirs):
             differing[name] = (ours, theirs)
     return differing
+
+
+def _rates(a: Node, b: Node) -> Iterator[str]:
+    """By what rotary positions turn in both, where these are other rates."""
+    rates = a.get(RATES), b.get(RATES)
+    if None not in rates and not same_rates(*rates):
+        yield f"rotary positions turn by {rate_words(rates[0])} → {rate_words(rates[1])}"
 
 
 def _equal(a: Any, b: Any) -> bool:

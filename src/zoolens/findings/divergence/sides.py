@@ -12,6 +12,7 @@ import numpy as np
 from zoolens.base.errors import ModelError
 from zoolens.findings.divergence.points import Observed
 from zoolens.findings.graph.diff.phrases import plural
+from zoolens.findings.graph.importers.onnx.empty_caches import MASKS_FACT
 from zoolens.findings.graph.ir.model import Array, Graph
 from zoolens.findings.graph.passes.axis_labels import canonical_order
 from zoolens.findings.measure.jobs import Job
@@ -70,6 +71,11 @@ class Side:
     def real_inputs(self, feeds: Feeds) -> Feeds:
         """Return the inputs as real numbers in the axes of the graph, by name of the graph's inputs."""
         assert self.graph is not None
+        hidden = [name for name in self.graph.facts.get(MASKS_FACT, ()) if not np.asarray(feeds[name]).all()]
+        if hidden:
+            raise ModelError(
+                f"The graph of {self.job.entry.ref} was read for texts without padding, and {hidden[0]} has some."
+            )
         inputs = {node: _real(feeds[spec.name], spec, self._axes(node)) for spec, node in self._inputs()}
         for node in _places_in_tables(self.graph) & inputs.keys():
             inputs[node] = inputs[node].astype(np.int64)  # whatever type the runtime takes them in
@@ -102,7 +108,8 @@ class Side:
         own = [node for node in self.graph.inputs if node.name not in self.holes]
         nodes = {node.source or node.name: node.name for node in own}
         by_place = [node.name for node in own]
-        specs = self.subject.session.inputs
+        assumed = self.graph.facts.get(MASKS_FACT, ())
+        specs = [spec for spec in self.subject.session.inputs if spec.name not in assumed]
         if len(specs) != len(by_place):
             graph_has = plural(len(by_place), "input")
             raise ModelError(f"The graph of {self.job.entry.ref} has {graph_has}, its session {len(specs)}.")

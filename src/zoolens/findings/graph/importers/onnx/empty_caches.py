@@ -19,6 +19,7 @@ from zoolens.findings.graph.ir.model import Shape
 from zoolens.inventory.runtimes.onnx.decoder_form import DecoderForm, decoder_form
 from zoolens.inventory.runtimes.onnx.onnx_file import OnnxGraph
 
+MASKS_FACT: Final = "masks_of_ones"  # inputs that the graph does not have, because it takes them to be ones
 _TOKENS: Final = 128  # of a text where no length is given, as of GGUF files
 
 
@@ -36,7 +37,7 @@ def with_empty_caches(
     feeds = form.whole_texts({**ones, tokens.name: np.zeros((1, length), tokens.dtype)})
     constants = {name: computed(value, name) for name, value in feeds.items() if name != tokens.name}
     outputs = [spec for spec in file.outputs if spec.name not in form.presents]
-    facts = {CACHE_FACT: np.dtype(form.pasts[0].dtype).itemsize}
+    facts = {CACHE_FACT: np.dtype(form.pasts[0].dtype).itemsize, MASKS_FACT: [spec.name for spec in form.inputs[1:]]}
     return replace(file, inputs=[tokens], outputs=outputs), constants, facts
 
 
