@@ -14,7 +14,16 @@ from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.present.charts import Spec, themed
 from zoolens.base.present.metric_words import important_first
 from zoolens.base.store.json_columns import as_plain
-from zoolens.base.store.records import GUESSED, MEASURED_KINDS, WITH_NETWORK, Observation, Run, RunKey, is_disturbed
+from zoolens.base.store.records import (
+    ANSWERING_KINDS,
+    GUESSED,
+    MEASURED_KINDS,
+    WITH_NETWORK,
+    Observation,
+    Run,
+    RunKey,
+    is_disturbed,
+)
 from zoolens.base.store.run_columns import RunState
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.faces.ui.context import Context
@@ -103,6 +112,7 @@ def run_detail(context: Context, query: RunQuery) -> RunDetail:
     known = judged_right(run, stored)
     item = run_item(run, stored)
     task = run_task(run)
+    of_classes = run.kind in ANSWERING_KINDS and _of_classes(task)
     return RunDetail(
         run=item,
         model_fingerprint=run.model.fingerprint,
@@ -118,8 +128,8 @@ def run_detail(context: Context, query: RunQuery) -> RunDetail:
         resolved=facts_of({name: value for name, value in run.resolved.items() if name not in ("origin", "outputs")}),
         origin=facts_of({name: value for name, value in run.origin.items() if name not in ("manifest", "classes")}),
         task=task,
-        of_classes=_of_classes(task),
-        has_classes=_of_classes(task) or any(_dimension(each) is Dimension.CLASS for each in known),
+        of_classes=of_classes,
+        has_classes=of_classes or any(_dimension(each) is Dimension.CLASS for each in known),
         answered=has_answers(run),
         attempts=_attempts(context, run),
     )

@@ -64,6 +64,12 @@ def test_an_asking_that_ended_early_says_how_much_was_told(client, home):
     assert facts["asking ended early"] == "It does not answer."
 
 
+def test_the_run_of_a_verification_has_no_classes(client, runs):
+    told = client().get(f"{PREFIX}/runs/{runs[0]}").json()
+    assert (told["run"]["kind"], told["of_classes"], told["has_classes"]) == ("verification", False, False)
+    assert "evidence against" in [figure["title"] for figure in told["figures"]]
+
+
 def test_another_run_is_no_verification(client, home):
     answer = client().get(f"{PREFIX}/endpoints/{begin(home).id}")
     assert answer.status_code == 404
