@@ -160,7 +160,7 @@ def test_zero_in_both_is_no_change():
 
 def agreeing(classes, *vectors):
     answers = None if classes is None else SimpleNamespace(agreement=classes)
-    outputs = tuple(SimpleNamespace(agreement=share) for share in vectors)
+    outputs = tuple(SimpleNamespace(agreement=share, identical_outputs=math.nan, next_tokens=None) for share in vectors)
     return report_of(figures=[], answers=answers, vectors=outputs)
 
 
