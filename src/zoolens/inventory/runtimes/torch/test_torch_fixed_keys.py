@@ -6,12 +6,16 @@ a CUDA graph.
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 from zoolens.base.errors import ModelError, UnsupportedAbility
 from zoolens.inventory.runtimes.torch import torch_fixed_keys
 from zoolens.inventory.runtimes.torch.test_torch_sequences import GPT2, LLAMA, MISTRAL, after, files, ids
+from zoolens.inventory.runtimes.torch.torch_cuda import no_collection
 from zoolens.inventory.runtimes.torch.torch_fixed_keys import fixed_length
 from zoolens.inventory.runtimes.torch.torch_runtime import Torch
 from zoolens.inventory.runtimes.torch.torch_sequences import CachedSequences
@@ -140,6 +144,29 @@ def test_a_step_that_a_graph_cannot_hold_is_refused(tmp_path):
 def test_networks_whose_steps_are_not_the_same_kernels_are_refused(tmp_path, name, settings, words):
     with Torch().open(files(tmp_path, name, settings)) as session, pytest.raises(UnsupportedAbility, match=words):
         recorded_sequences(session)
+
+
+def test_nothing_is_collected_while_a_graph_is_recorded():
+    class Graph:
+        def __init__(self):
+            self.itself = self
+
+    gone = weakref.ref(Graph())
+    with no_collection():
+        for _ in range(2_000):
+            Graph()
+        assert not gc.isenabled()
+        assert gone() is not None
+    assert gc.isenabled()
+    gc.collect()
+    assert gone() is None
+    gc.disable()
+    try:
+        with no_collection():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_lengths_are_enough_and_never_half_as_much_again():

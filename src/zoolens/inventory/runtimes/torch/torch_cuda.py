@@ -5,6 +5,7 @@ Flags of torch's CUDA libraries are one for the process. A session that needs ot
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,8 @@ def check_cuda(torch: Any, device: str) -> None:
     if not torch.cuda.is_available():
         build = "this build of torch has no CUDA" if torch.version.cuda is None else "it sees no NVIDIA GPU"
         raise ModelError(
-            f"torch cannot run on {device} here: {build}.", hint="Run with --device cpu, or install torch for CUDA."
+            f"torch cannot run on {device} here: {build}.",
+            hint="Run with --device cpu, or install torch for CUDA.",
         )
     if device_index(device) >= torch.cuda.device_count():
         raise ModelError(f"torch cannot run on {device}: this machine has {torch.cuda.device_count()} CUDA devices.")
@@ -117,7 +119,7 @@ class GraphedCall:
             self._shapes = shapes
         for kept, given in zip(self._inputs, tensors, strict=True):
             if kept is not given:
-                kept.copy_(given)
+                kept.copy_(given, non_blocking=True)
         self._graph.replay()
         return self._answer
 
@@ -139,10 +141,23 @@ class GraphedCall:
                 self._module(*[tensor.clone() for tensor in self._inputs])
         torch.cuda.current_stream(tensors[0].device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with no_collection(), torch.cuda.graph(graph):
             # A module may write into what it is given: every call fills these anew.
             self._answer = self._module(*self._inputs)
         self._graph = graph
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """While this is open, Python looks for no objects that refer to themselves. To destroy the graph of an earlier
+    session ends the recording of another one in an error, and torch 2.11 does not collect before it records."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 @contextmanager
@@ -214,4 +229,12 @@ def timed_call(
     ended = time.perf_counter_ns()
     inputs, compute, outputs = (round(before.elapsed_time(after) * 1e6) for before, after in pairwise(events))
     peak = int(torch.cuda.max_memory_allocated(device))
-    return DeviceTimes(ended - started, launched - launching, inputs, compute, outputs, peak, events=True)
+    return DeviceTimes(
+        ended - started,
+        launched - launching,
+        inputs,
+        compute,
+        outputs,
+        peak,
+        events=True,
+    )

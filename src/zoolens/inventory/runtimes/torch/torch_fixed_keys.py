@@ -3,7 +3,6 @@ addresses for each token, recorded once (CUDA graph) and launched together."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -33,7 +32,12 @@ class FixedKeys:
     by a recorded step. A longer memory, or another number of sequences, needs another recording."""
 
     def __init__(self, torch: Any, module: Any, device: Any, longest: int | None) -> None:
-        self._torch, self._module, self._device, self._longest = torch, module, device, longest
+        self._torch, self._module, self._device, self._longest = (
+            torch,
+            module,
+            device,
+            longest,
+        )
         self._layers = _plain_layers(module)
         self._fused = FusedLayers(torch, module, device) if device.type == "cuda" else None
         self.forget()
@@ -67,8 +71,9 @@ class FixedKeys:
         """The distributions after tokens that stand at this place and behind it."""
         torch = self._torch
         if tokens.shape[1] == 1 and place:
-            given = torch.from_numpy(np.append(tokens[:, 0], place).astype(np.int64)).to(self._device)
-            return self._recorded(given)
+            given = torch.from_numpy(np.append(tokens[:, 0], place).astype(np.int64))
+            # From pinned memory the host need not wait until the device has it.
+            return self._recorded(given.pin_memory() if self._device.type == "cuda" else given)
         self._places.first = place
         self._places.all = torch.arange(place, place + tokens.shape[1], device=self._device)
         return self._computed(torch.from_numpy(tokens.astype(np.int64)).to(self._device))
@@ -76,6 +81,7 @@ class FixedKeys:
     def _recorded(self, given: Any) -> tuple[Any, Any]:
         if self._step is None:
             self._step = GraphedCall(self._torch, self._one_step) if self._device.type == "cuda" else self._one_step
+            given = given.to(self._device)
         try:
             found: tuple[Any, Any] = self._step(given)
         except RuntimeError as error:
@@ -87,15 +93,21 @@ class FixedKeys:
     def _one_step(self, given: Any) -> tuple[Any, Any]:
         """`given`: a token of each sequence, and where they stand."""
         self._places.first, self._places.all = given[-1], given[-1:]
-        fused = nullcontext() if self._fused is None else self._fused.lent(given[-1:])
-        with grouped_attention(self._module), fused:
-            return self._computed(given[:-1, None])
+        if self._fused is None:
+            with grouped_attention(self._module):
+                return self._computed(given[:-1, None])
+        with grouped_attention(self._module), self._fused.lent(given[-1:]):
+            logits = self._logits(given[:-1, None])
+            return self._fused.distributions(logits) or distributions(self._torch, logits)
 
     def _computed(self, ids: Any) -> tuple[Any, Any]:
+        return distributions(self._torch, self._logits(ids))
+
+    def _logits(self, ids: Any) -> Any:
         answer = self._module(input_ids=ids, past_key_values=self._cache, use_cache=True, logits_to_keep=1)
         if getattr(answer, "past_key_values", None) is not self._cache:
             raise _unable("it keeps no keys and values of earlier tokens")
-        return distributions(self._torch, answer.logits[:, -1])
+        return answer.logits[:, -1]
 
 
 def distributions(torch: Any, logits: Any) -> tuple[Any, Any]:
@@ -160,7 +172,11 @@ def _layer_class() -> Any:
 
         def _room(self, states: Any) -> Any:
             rows, heads, _, width = states.shape
-            return torch.zeros((rows, heads, self._length, width), dtype=states.dtype, device=states.device)
+            return torch.zeros(
+                (rows, heads, self._length, width),
+                dtype=states.dtype,
+                device=states.device,
+            )
 
         def take(self, other: Any, count: int) -> None:
             self.lazy_initialization(other.keys, other.values)

@@ -18,16 +18,21 @@ from typing import Any, Final
 from zoolens.inventory.runtimes.torch.torch_kernels import MOST_SHARED, KernelError, Kernels, kernels
 from zoolens.inventory.runtimes.torch.torch_same_code import same_code
 
-_THREADS: Final = 128
-_WARPS: Final = _THREADS // 32
-_BLOCKS: Final = 8  # of a multiprocessor; a block goes on with other rows where there are more
-_PART: Final = 32  # tokens of which a block makes a part of an attention, at least
-_MOST_PARTS: Final = 32
+# Sizes of kernels, as the source has them. Two large blocks for each multiprocessor read the vector less often than
+# many small ones, which took 3 % more for a step of 3B on an H200.
+_THREADS: Final = 512
+_BLOCKS: Final = 2
+_WARPS: Final = 32  # of a multiprocessor
+_SPLIT: Final = 2  # warps that read a pair of rows together, where there are few rows
+_ATTENDING: Final = 256  # threads of a block of an attention
+_PART: Final = 64  # tokens of which a block makes a part of an attention, at least
+_MOST_PARTS: Final = 64
 _HEADS: Final = (32, 64, 128, 256)  # widths of heads
 _MOST_GROUP: Final = 8  # query heads that share keys
 _MOST_BYTES: Final = 512  # of a key, which the threads of a warp read together
 _MOST_SUMS: Final = 1024  # numbers of an answer of query heads that share keys
 _MOST_HEADS: Final = 1024
+_MOST_VECTOR: Final = MOST_SHARED - 1024  # bytes
 # Whose attention computes the same for one token: windows, which the last two may have, are in the mask.
 _ATTENTION: Final = ("Llama", "Mistral", "Qwen2")
 _GIVEN: Final = {"attention_mask", "position_ids", "past_key_values", "use_cache", "position_embeddings"}
@@ -38,14 +43,17 @@ class FusedLayers:
 
     def __init__(self, torch: Any, module: Any, device: Any) -> None:
         self._torch, self._device = torch, device
-        self._layers = [Layer(each) for each in module.modules() if is_layer(torch, each)]
-        head = module.get_output_embeddings() if self._layers else None
-        self._head = head if self._layers and self._is_head(head) else None
-        if self._layers:
-            self._try_kernels()
-
-    def _is_head(self, module: Any) -> bool:
-        return is_product(self._torch, module) and module.bias is None and module.weight.dtype == self._layers[0].number
+        found = [Layer(each) for each in module.modules() if is_layer(torch, each)]
+        self._layers = [each for each in found if each.number == found[0].number]
+        self._head: Any = None
+        self._norms: list[Any] = []
+        if not self._layers:
+            return
+        number, head = self._layers[0].number, module.get_output_embeddings()
+        if is_product(torch, head) and head.bias is None and head.weight.dtype == number:
+            self._head = head
+        self._norms = [each for each in module.modules() if is_norm(each, number)]
+        self._try_kernels()
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -56,12 +64,13 @@ class FusedLayers:
                 self._kernels(layer.width_of_head, layer.group)
         except KernelError as error:
             warnings.warn(f"Steps are recorded with kernels of torch alone: {error}.", RuntimeWarning, stacklevel=2)
-            self._layers, self._head = [], None
+            self._layers, self._head, self._norms = [], None, []
 
     @contextmanager
     def lent(self, place: Any) -> Iterator[None]:
         """While this is open, a token that stands at this place (a number on the device) goes through the kernels."""
         lent = [(each.module, self._forward_of(each, place)) for each in self._layers]
+        lent += [(each, self._norm_of(each)) for each in self._norms]
         if self._head is not None:
             lent.append((self._head, self._product_of(self._head)))
         try:
@@ -71,6 +80,23 @@ class FusedLayers:
         finally:
             for module, _ in lent:
                 module.__dict__.pop("forward", None)
+
+    def distributions(self, logits: Any) -> tuple[Any, Any] | None:
+        """Log-probabilities of one token in float32, and the largest one, which is NaN where they are none. None where
+        the kernels cannot tell."""
+        count = logits.shape[-1]
+        if not self._layers or not _is_plain(logits, self._layers[0].number, (1, count)):
+            return None
+        if logits.data_ptr() % 16 or count * logits.element_size() % 16:
+            return None
+        blocks, layer = self._everywhere, self._layers[0]
+        found, answer, parts = (self._floats(size) for size in ((3,), (1, count), (blocks[0], 2)))
+        self._launch(layer, "normalisers", blocks, 0, logits, count, parts, self._done, found)
+        self._launch(layer, "log_probabilities", blocks, 0, logits, count, found, answer)
+        return answer, found[2]
+
+    def _floats(self, shape: tuple[int, ...]) -> Any:
+        return self._torch.empty(shape, dtype=self._torch.float32, device=self._device)
 
     def _forward_of(self, layer: Layer, place: Any) -> Callable[..., Any]:
         own = layer.module.forward
@@ -86,20 +112,20 @@ class FusedLayers:
 
     def _computed(self, layer: Layer, hidden: Any, place: Any, given: dict[str, Any]) -> Any:
         kept = given["past_key_values"].layers[layer.attention.layer_idx]
+        attention, network = layer.attention, layer.network
         queries = self._attention_inputs(layer, hidden, place, given["position_embeddings"], kept)
         found = self._attended(layer, queries, place, given["attention_mask"], kept)
-        hidden = self._products(found, layer.attention.o_proj.weight, residual=hidden)
+        hidden = self._products(found, attention.o_proj.weight, hidden)
         gated = self._gated(layer, hidden)
-        return self._products(gated, layer.network.down_proj.weight, residual=hidden)
+        return self._products(gated, network.down_proj.weight, hidden)
 
     def _attention_inputs(self, layer: Layer, hidden: Any, place: Any, turns: Any, kept: Any) -> Any:
         """The queries; keys and values go to their place in the memory."""
         parts = layer.attention.q_proj, layer.attention.k_proj, layer.attention.v_proj
         queries = hidden.new_empty((layer.heads, layer.width_of_head))
         width = hidden.shape[-1]
-        pairs = sum(part.out_features for part in parts) // 2
         self._launch(
-            layer, "attention_inputs", (-(-pairs // _WARPS), 1), width * hidden.element_size(),
+            layer, "attention_inputs", self._everywhere, width * hidden.element_size(),
             hidden, *_norm(layer.module.input_layernorm), width, *(part.weight for part in parts),
             *(part.bias for part in parts), *turns, place, layer.heads, kept.keys.shape[2], queries, kept.keys,
             kept.values,
@@ -108,46 +134,64 @@ class FusedLayers:
 
     def _attended(self, layer: Layer, queries: Any, place: Any, mask: Any, kept: Any) -> Any:
         shared, length = kept.keys.shape[1:3]
-        parts = min(_MOST_PARTS, max(1, length // _PART))
-        results = self._torch.empty(
-            (shared, parts, layer.group, layer.width_of_head + 2), dtype=self._torch.float32, device=queries.device
-        )
+        parts = max(1, min(_MOST_PARTS, -(-length // _PART), self._processors // shared))
+        results = self._floats((shared, parts, layer.group, layer.width_of_head + 2))
         found = queries.new_empty((1, 1, queries.numel()))
         self._launch(
             layer, "attention", (parts, shared), 0, queries, kept.keys, kept.values, mask, place,
-            float(layer.attention.scaling), length, results, self._done, found,
+            float(layer.attention.scaling), length, results, self._done, found, threads=_ATTENDING,
         )  # fmt: skip
         return found
 
     def _gated(self, layer: Layer, hidden: Any) -> Any:
-        gate, up = layer.network.gate_proj, layer.network.up_proj
-        rows, width = gate.weight.shape
+        gate, up = layer.network.gate_proj.weight, layer.network.up_proj.weight
+        rows, width = gate.shape
         found = hidden.new_empty((1, 1, rows))
         self._launch(
-            layer, "gated_products", self._grid(rows), width * hidden.element_size(), hidden,
-            *_norm(layer.module.post_attention_layernorm), width, gate.weight, up.weight, rows, found,
+            layer, "gated_products", self._everywhere, width * hidden.element_size(), hidden,
+            *_norm(layer.module.post_attention_layernorm), width, gate, up, rows, found,
         )  # fmt: skip
         return found
 
     def _products(self, given: Any, weight: Any, residual: Any = None) -> Any:
         rows, width = weight.shape
         found = given.new_empty((1, 1, rows))
-        self._launch(
-            self._layers[0], "products", self._grid(-(-rows // 2)), width * given.element_size(), given, None, 0.0,
-            width, weight, rows, residual, found,
-        )  # fmt: skip
+        pairs = -(-rows // 2)
+        # Few rows are read by more warps, so that enough of the memory is asked for at once.
+        split = _SPLIT if pairs * _SPLIT <= _WARPS * self._processors else 1
+        what = given, width, weight, rows, residual, found, split
+        self._launch(self._layers[0], "products", self._everywhere, width * given.element_size(), *what)
         return found
+
+    def _norm_of(self, module: Any) -> Callable[[Any], Any]:
+        own, number = module.forward, module.weight.dtype
+
+        def forward(given: Any) -> Any:
+            if not _is_one_token(given, number):
+                return own(given)
+            found, width = given.new_empty(given.shape), given.shape[-1]
+            shared = width * given.element_size()
+            self._launch(self._layers[0], "normed", (1, 1), shared, given, *_norm(module), width, found)
+            return found
+
+        return forward
 
     def _product_of(self, product: Any) -> Callable[[Any], Any]:
         own, weight = product.forward, product.weight
         return lambda given: self._products(given, weight) if _is_one_token(given, weight.dtype) else own(given)
 
-    def _grid(self, warps: int) -> tuple[int, int]:
-        blocks = _BLOCKS * self._torch.cuda.get_device_properties(self._device).multi_processor_count
-        return min(blocks, -(-warps // _WARPS)), 1
+    @property
+    def _everywhere(self) -> tuple[int, int]:
+        return _BLOCKS * self._processors, 1
 
-    def _launch(self, layer: Layer, name: str, grid: tuple[int, int], shared: int, *given: Any) -> None:
-        self._kernels(layer.width_of_head, layer.group).launch(name, grid, _THREADS, shared, given)
+    @cached_property
+    def _processors(self) -> int:
+        return int(self._torch.cuda.get_device_properties(self._device).multi_processor_count)
+
+    def _launch(
+        self, layer: Layer, name: str, grid: tuple[int, int], shared: int, *given: Any, threads: int = _THREADS
+    ) -> None:
+        self._kernels(layer.width_of_head, layer.group).launch(name, grid, threads, shared, given)
 
     def _kernels(self, head: int, group: int) -> Kernels:
         names = {"HEAD": head, "GROUP": group}
@@ -195,11 +239,11 @@ class Layer:
         kept = getattr(given.get("past_key_values"), "layers", ())[self.attention.layer_idx :][:1]
         if not kept or not getattr(kept[0], "is_initialized", False) or turns is None or mask is None:
             return False
-        form = 1, int(self.attention.k_proj.out_features) // self.width_of_head, kept[0].keys.shape[2]
-        memory = (*form, self.width_of_head)
+        shared, length = self.attention.k_proj.out_features // self.width_of_head, kept[0].keys.shape[2]
+        memory = 1, shared, length, self.width_of_head
         return (
             all(_is_plain(each, self.number, memory) for each in (kept[0].keys, kept[0].values))
-            and _is_plain(mask, torch.float32, (1, 1, 1, form[2]))
+            and _is_plain(mask, torch.float32, (1, 1, 1, length))
             and all(_is_plain(each, self.number, (1, 1, self.width_of_head)) for each in turns)
         )
 
@@ -233,27 +277,36 @@ def _runs(module: Any, kind: Any) -> bool:
 def _fits(torch: Any, layer: Layer) -> bool:
     attention, network = layer.attention, layer.network
     inner = attention.q_proj, attention.k_proj, attention.v_proj
-    products = (*inner, attention.o_proj, network.gate_proj, network.up_proj, network.down_proj)
-    if not all(is_product(torch, each) for each in products) or any(each.bias is not None for each in products[3:]):
+    others = attention.o_proj, network.gate_proj, network.up_proj, network.down_proj
+    if not all(is_product(torch, each) for each in (*inner, *others)) or any(each.bias is not None for each in others):
         return False
     norms = layer.module.input_layernorm, layer.module.post_attention_layernorm
     shared = attention.k_proj.out_features // max(1, layer.width_of_head)
     silu = torch.nn.SiLU, importlib.import_module("transformers.activations").SiLUActivation
     return (
         layer.number in (torch.float32, torch.bfloat16)
-        and all(each.weight.dtype == layer.number for each in (*products, *norms))
-        and all(_is_plain(each.weight, layer.number, (attention.q_proj.in_features,)) for each in norms)
+        and all(each.weight.dtype == layer.number for each in (*inner, *others))
+        and all(is_norm(each, layer.number) for each in norms)
+        and all(len(each.weight) == attention.q_proj.in_features for each in norms)
         and all(each.bias is None or each.bias.dtype == layer.number for each in inner)
         and type(network.act_fn) in silu
         and layer.width_of_head in _HEADS
         and layer.width_of_head * layer.number.itemsize <= _MOST_BYTES
-        and layer.group * layer.width_of_head <= _MOST_SUMS
         and layer.group <= _MOST_GROUP
+        and layer.group * layer.width_of_head <= _MOST_SUMS
         and shared <= _MOST_HEADS
         and attention.k_proj.out_features == attention.v_proj.out_features == shared * layer.width_of_head
         and attention.q_proj.out_features == shared * layer.group * layer.width_of_head
         and not attention.training
     )
+
+
+def is_norm(module: Any, number: Any) -> bool:
+    """Whether a module divides by the root mean square as Llama's do, with a weight that the kernels can read."""
+    if not _runs(module, _modeling("Llama").LlamaRMSNorm):
+        return False
+    size = module.weight.shape[0] * number.itemsize
+    return _is_plain(module.weight, number, (module.weight.shape[0],)) and size % 16 == 0 and size <= _MOST_VECTOR
 
 
 def is_product(torch: Any, module: Any) -> bool:
@@ -262,7 +315,7 @@ def is_product(torch: Any, module: Any) -> bool:
         return False
     weight, size = module.weight, module.weight.element_size()
     whole = weight.is_contiguous() and weight.data_ptr() % 16 == 0 and weight.shape[1] * size % 16 == 0
-    return bool(whole and weight.shape[1] * size <= MOST_SHARED - 1024)
+    return bool(whole and weight.shape[1] * size <= _MOST_VECTOR)
 
 
 def _is_one_token(hidden: Any, number: Any) -> bool:

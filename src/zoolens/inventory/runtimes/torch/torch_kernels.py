@@ -15,6 +15,13 @@ SOURCE: Final = "decoding.cu"
 MOST_SHARED: Final = 48 << 10  # bytes of a block, without asking for more
 
 
+_OVERLAPPING: Final = (
+    9,
+    0,
+)  # compute capability from which a kernel may start while the one before runs
+_SERIALIZATION: Final = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+
 class KernelError(Exception):
     """Kernels cannot be compiled or launched here."""
 
@@ -25,19 +32,38 @@ class Kernels:
     def __init__(self, torch: Any, device: Any, names: tuple[tuple[str, int], ...]) -> None:
         self._torch, self._device = torch, device
         capability = torch.cuda.get_device_capability(device)
+        self._overlap = capability >= _OVERLAPPING
         image = _compiled(_nvrtc(torch), capability, names)
         self._driver = _library("libcuda.so.1")
         self._module = ctypes.c_void_p()
         self._done(self._driver.cuModuleLoadData(ctypes.byref(self._module), image))
         self._functions: dict[str, ctypes.c_void_p] = {}
 
-    def launch(self, name: str, grid: tuple[int, int], threads: int, shared: int, given: Sequence[Any]) -> None:
+    def launch(
+        self,
+        name: str,
+        grid: tuple[int, int],
+        threads: int,
+        shared: int,
+        given: Sequence[Any],
+    ) -> None:
         """`given`: tensors, None for no tensor, whole numbers (32 bits) and floats (32 bits)."""
         values = [_argument(self._torch, each) for each in given]
         places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-        stream = ctypes.c_void_p(self._torch.cuda.current_stream(self._device).cuda_stream)
-        sizes = *grid, 1, threads, 1, 1, shared
-        self._done(self._driver.cuLaunchKernel(self._function(name), *sizes, stream, places, None))
+        stream = self._torch.cuda.current_stream(self._device).cuda_stream
+        attribute = _Attribute(id=_SERIALIZATION, value=1)
+        config = _Launch(
+            *grid,
+            1,
+            threads,
+            1,
+            1,
+            shared,
+            stream,
+            ctypes.pointer(attribute),
+            int(self._overlap),
+        )
+        self._done(self._driver.cuLaunchKernelEx(ctypes.byref(config), self._function(name), places, None))
 
     def _function(self, name: str) -> ctypes.c_void_p:
         if name not in self._functions:
@@ -56,6 +82,25 @@ def kernels(torch: Any, device: Any, names: tuple[tuple[str, int], ...]) -> Kern
     return Kernels(torch, device, names)
 
 
+class _Attribute(ctypes.Structure):
+    _fields_ = (
+        ("id", ctypes.c_int),
+        ("", ctypes.c_int),
+        ("value", ctypes.c_int),
+        ("_rest", ctypes.c_char * 60),
+    )
+
+
+class _Launch(ctypes.Structure):
+    _fields_ = (
+        *((f"{kind}_{axis}", ctypes.c_uint) for kind in ("grid", "block") for axis in "xyz"),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
 def _argument(torch: Any, given: Any) -> Any:
     if given is None:
         return ctypes.c_void_p(None)
@@ -70,7 +115,10 @@ def _compiled(nvrtc: Any, capability: tuple[int, int], names: Sequence[tuple[str
     options = [f"--gpu-architecture=sm_{capability[0]}{capability[1]}", "--std=c++17"]
     options += [f"-D{name}={value}" for name, value in names]
     program = ctypes.c_void_p()
-    _checked(nvrtc, nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, SOURCE.encode(), 0, None, None))
+    _checked(
+        nvrtc,
+        nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, SOURCE.encode(), 0, None, None),
+    )
     try:
         given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
         if nvrtc.nvrtcCompileProgram(program, len(options), given):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -83,7 +84,7 @@ class CachedSequences:
                 for each in (found, largest)
             )
             torch.cuda.current_stream(self._device).synchronize()
-        if not torch.isfinite(largest):
+        if not math.isfinite(largest.item()):
             raise ModelError("The model answered NaN or infinity for a token.")
         answer: Array = found.numpy()
         return answer
