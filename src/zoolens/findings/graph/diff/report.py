@@ -24,7 +24,7 @@ from zoolens.findings.graph.diff.other_batches import batch_gaps
 from zoolens.findings.graph.diff.place_names import place_of
 from zoolens.findings.graph.diff.proved_differences import beside_batches, beside_gaps, proved
 from zoolens.findings.graph.diff.sentences import sentence
-from zoolens.findings.graph.diff.unknown_numbers import beside_unknown_numbers, unknown_numbers
+from zoolens.findings.graph.diff.unknown_numbers import beside_unknown_numbers, unknown_masks, unknown_numbers
 from zoolens.findings.graph.diff.unrolled_recurrence import unrolled_gaps
 from zoolens.findings.graph.diff.verdict import form_words, has_shares, verdict
 from zoolens.findings.graph.ir.model import Graph
@@ -249,7 +249,8 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str], exported: bool) -> Diff:
         return compared
     stored = _in_nearest_form(by_norms(*kept, names, costs), *kept, by_norms, forms)
     costly = (difference for difference in stored.differences if difference.cause != INTERPLAY or difference.macs)
-    stored = replace(stored, differences=tuple(costly), stored=names[side])  # what is stored is no weight
+    gaps = tuple(dict.fromkeys((*stored.gaps, *unknown_masks(a, b, names))))
+    stored = replace(stored, differences=tuple(costly), gaps=gaps, stored=names[side])  # what is stored is no weight
     return stored if _is_nearer(stored, compared) else compared
 
 

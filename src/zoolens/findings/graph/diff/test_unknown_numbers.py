@@ -158,3 +158,67 @@ def test_a_mask_that_is_not_known_leaves_the_verdict_open(tmp_path, copy):
     compared = diff(own, copy(extents={"": (1, 1100)}), names=("A", "B"))
     assert compared.decision.outcome is Outcome.NOT_KNOWN
     assert "the numbers of 1 of 1 masks of attention in B" in compared.verdict
+
+
+def attention(*, learned):
+    """Attention with a mask that the network holds, and with a bias from a learned table."""
+    torch = pytest.importorskip("torch")
+    from zoolens.findings.graph.importers.torch.torch_library import graph_of_module
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.project = torch.nn.Linear(6, 18)
+            self.table = torch.nn.Parameter(torch.zeros(31, 3))
+            self.register_buffer("places", torch.zeros(256, dtype=torch.int64))
+            self.register_buffer("mask", torch.zeros(1, 1, 16, 16))
+
+        def forward(self, tokens):
+            query, keys, values = self.project(tokens).reshape(2, 16, 3, 3, 2).permute(2, 0, 3, 1, 4)
+            mask = self.mask
+            if learned:
+                mask = mask + self.table[self.places].view(16, 16, 3).permute(2, 0, 1)[None]
+            return torch.nn.functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+
+    with torch.device("meta"):
+        return canonical(graph_of_module(Network(), [torch.zeros(2, 16, 6)], "network"))
+
+
+def test_masks_without_numbers_leave_the_verdict_open():
+    one, other = attention(learned=False), attention(learned=False)
+    compared = diff(one, other, names=("A", "B"))
+    assert compared.decision.outcome is Outcome.NOT_KNOWN
+    assert "the numbers of 1 of 1 masks of attention in B" in compared.verdict
+
+
+def test_biases_from_learned_tables_are_weights():
+    assert diff(attention(learned=True), attention(learned=True)).same
+
+
+BY_LENGTH = {"rope_type": "dynamic", "factor": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"sliding_window": 4096}, "what longer texts show (sliding_window 4096) in B"),
+        ({"sliding_window": 16}, "the numbers of 1 of 1 masks of attention in B"),
+        ({"rope_parameters": {**BY_LENGTH, "rope_theta": 10000.0}}, "positions by the rule dynamic from 256 tokens on"),
+    ],
+)
+def test_what_longer_texts_would_show_leaves_the_verdict_open(changed, told):
+    pytest.importorskip("transformers")
+    from zoolens.findings.graph.importers.torch.torch_library import TRANSFORMERS
+
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "vocab_size": 50}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256}
+
+    def read(**own):
+        arguments = {**sizes, **heads, "sliding_window": None, **own}
+        return canonical(TRANSFORMERS.load(Request("MistralForCausalLM", arguments=arguments)))
+
+    plain, other = read(), read(**changed)
+    assert diff(plain, plain).same
+    compared = diff(plain, other, names=("A", "B"))
+    assert compared.decision.outcome is Outcome.NOT_KNOWN
+    assert told in compared.verdict

@@ -16,6 +16,7 @@ MEANT_TO_HIDE: Final = -50.0
 CERTAINLY_HIDES: Final = -1e4
 HIDES_NOTHING: Final = "hides nothing"
 CAUSAL: Final = "causal"
+LONGER_TEXTS: Final = "longer_texts"  # the fact of a graph: settings of its network that only longer texts show
 
 
 def hidden_places(values: Array, limit: float) -> Array | None:

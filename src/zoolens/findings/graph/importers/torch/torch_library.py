@@ -18,6 +18,7 @@ from typing import Any, Final
 from zoolens.base.errors import MissingDependency, ModelError
 from zoolens.findings.graph.importers.importer import Importer, Request
 from zoolens.findings.graph.importers.torch.departures import TorchDepartures
+from zoolens.findings.graph.importers.torch.longer_texts import longer_texts
 from zoolens.findings.graph.importers.torch.lowerings import LOWERINGS
 from zoolens.findings.graph.importers.torch.modules import (
     BuildPlan,
@@ -31,6 +32,7 @@ from zoolens.findings.graph.importers.torch.modules import (
 from zoolens.findings.graph.importers.torch.recording import recording
 from zoolens.findings.graph.importers.torch.rotary_positions import note_rotary_tables
 from zoolens.findings.graph.importers.torch.trace import TensorTrace, tensors_in
+from zoolens.findings.graph.ir.mask_values import LONGER_TEXTS
 from zoolens.findings.graph.ir.model import Array, Graph, check_shape
 from zoolens.findings.graph.ir.rotary_tables import with_rotary_tables
 from zoolens.inventory.frameworks.placeholder_modules import without_torch_compiler
@@ -139,6 +141,7 @@ def _loaded(plan: BuildPlan, request: Request, facts: Mapping[str, Any], way: st
     known = {**facts, "input_size": list(next(iter(shapes.values())))}
     if "input_ids" in shapes:
         known["context_length"] = getattr(module.config, "max_position_embeddings", None)
+        known[LONGER_TEXTS] = longer_texts(module.config)
     trace = TensorTrace(module, request.subject, weights=request.weights)
     if way != "weights" and "input_ids" in shapes:
         note_rotary_tables(trace, module, shapes["input_ids"][1])
