@@ -228,12 +228,10 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str], exported: bool) -> Diff:
     Values that one computes from weights alone and the other stores are compared as stored.
     """
     costs = (cost(a), cost(b))
-    a = _with_used_inputs(a)
-    b = _with_used_inputs(b)
+    a, b = _with_used_inputs(a), _with_used_inputs(b)
     if exported and (has_sequences(a) or has_sequences(b)):
         # TensorFlow convolves over sequences as over maps of height 1, and so do its exports.
-        a = lift_sequences(a)
-        b = lift_sequences(b)
+        a, b = lift_sequences(a), lift_sequences(b)
     by_norms, forms = (_by_norms, FORMS) if exported else (_compared, ())
     compared = by_norms(a, b, names, costs)
     fewer = None if compared.same else without_extra((a, b), compared.alignment)

@@ -82,7 +82,11 @@ def test_a_mask_on_one_side_is_no_arrangement_of_values():
         entry = net.conv(6, 3)
         value = net.build.add("reshape", [entry], (1, 1, 64, 6))
         numbers = [Parameter("value", (64, 64), "")]
-        mask = [net.build.add("constant", [], (64, 64), parameters=numbers)] if masked else []
+        mask = (
+            [net.build.add("constant", [], (64, 64), parameters=numbers, mask="hides 9 of 4,096 places")]
+            if masked
+            else []
+        )
         seen = net.add("attention", *[value] * 3, *mask, shape=(1, 1, 64, 6), heads=1)
         net.add("add", entry, net.build.add("reshape", [seen], (1, 6, 8, 8)))
         net.head()
