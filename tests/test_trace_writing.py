@@ -13,6 +13,7 @@ from zoolens.faces.cli.main import cli
 from zoolens.findings.tracing.chrome import write_chrome
 from zoolens.findings.tracing.measuring import TraceSettings
 from zoolens.findings.tracing.otlp import with_outer_spans
+from zoolens.findings.tracing.phases import kinds_table
 from zoolens.findings.tracing.spans import Level
 from zoolens.findings.tracing.stored_recording import load_recording, sentences
 from zoolens.findings.tracing.trace_page import recording_page
@@ -79,6 +80,11 @@ def test_a_profiled_runtime_tells_the_layers_of_each_phase(gguf, folder, tmp_pat
         assert phase.trace.overheads, "what profiling adds stands beside the clean time"
         assert phase.trace.layer.total.median <= phase.trace.layer.calls.median
         assert phase.title.startswith(phase.name)
+        whole, short = kinds_table(phase), kinds_table(phase, 3)
+        assert len(short.rows) == 4
+        assert short.rows[:3] == whole.rows[:3]
+        assert short.rows[3][0] == f"{len(whole.rows) - 3} other kinds"
+        assert sum(int(row[1]) for row in short.rows) == sum(int(row[1]) for row in whole.rows)
         assert "openvino" not in phase.trace.missing["library"]  # it has kernels, and does not write
     assert made.step.total == recorded.step.total
     page = recording_page(recorded)

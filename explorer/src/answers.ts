@@ -1301,7 +1301,7 @@ export interface PhaseItem {
   /** Of all recorded requests. */
   share: string;
   levels: WordTable;
-  /** Its layers by their kind; null where the runtime does not tell them. */
+  /** Its layers by their kind, of which the longest have rows of their own; null where the runtime does not tell them. */
   kinds: WordTable | null;
   notes: (string)[];
 }

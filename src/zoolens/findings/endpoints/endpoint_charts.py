@@ -9,6 +9,7 @@ from typing import Any, Final
 from zoolens.base.present.charts import (
     DIM,
     FILLS,
+    INK,
     SERIES,
     Chart,
     Spec,
@@ -92,8 +93,9 @@ def distance_chart(found: StoredVerification, prompts: Sequence[AskedPrompt]) ->
     low, high = min(ends) / 1.5, max(ends) * 1.5
     ticks = axis("total variation", values=logarithmic_ticks(low, high))
     y = quantity("y", low, high, ticks, type="log")
+    legend = {"title": "prompts", "orient": "top", "symbolFillColor": INK}
     kinds = {"domain": ["short", "long"], "range": ["circle", "triangle-up"]}
-    shape = {"field": "kind", "type": "nominal", "scale": kinds, "legend": {"title": "prompts", "orient": "top"}}
+    shape = {"field": "kind", "type": "nominal", "scale": kinds, "legend": legend}
     border = [_border(found.allowance, y, f"allowance {found.allowance:g}")] if found.allowance else []
     spec = {
         "title": heading(

@@ -83,16 +83,18 @@ def _phase(name: str, table: pa.Table, run: Run, about: Mapping[str, Any]) -> Ph
     return Phase(name, int(about.get("prompt_tokens", 0)), trace, table)
 
 
-def kinds_table(phase: Phase) -> Table:
-    """The layers by their kind: a language model repeats a block dozens of times."""
+def kinds_table(phase: Phase, most: int | None = None) -> Table:
+    """The layers by their kind: a language model repeats a block dozens of times. `most`: kinds with rows of their
+    own, the longest first; None: all."""
     by_kind: dict[str, list[float]] = defaultdict(list)
     for layer in merged_layers(phase.trace):
         by_kind[layer.kind].append(layer.timing.median)
     total = sum(map(sum, by_kind.values())) or 1.0
-    rows = [
-        (kind, f"{len(each):,}", figure(sum(each), "s"), share_words(sum(each) / total))
-        for kind, each in sorted(by_kind.items(), key=lambda item: -sum(item[1]))
-    ]
+    longest = sorted(by_kind.items(), key=lambda item: -sum(item[1]))
+    if most is not None and len(longest) > most + 1:
+        rest = [each for _, several in longest[most:] for each in several]
+        longest = [*longest[:most], (f"{len(longest) - most:,} other kinds", rest)]
+    rows = [(kind, f"{len(each):,}", figure(sum(each), "s"), share_words(sum(each) / total)) for kind, each in longest]
     columns = (
         Column("kind", "key", keep=9),
         Column("layers", "number", keep=8),

@@ -41,6 +41,8 @@ from zoolens.findings.tracing.stored_recording import (
 from zoolens.findings.tracing.stored_recording import sentences as recording_sentences
 from zoolens.findings.tracing.trace_layers import TracedLayer
 
+_MOST_KINDS: Final = 8  # of layers
+
 
 class TracesQuery(Paged):
     q: str = Field("", max_length=LONGEST, description="Words: parts of names of models and runtimes, or an id.")
@@ -84,7 +86,8 @@ class PhaseItem(Answer):
     """Of all recorded requests."""
     levels: WordTable
     kinds: WordTable | None
-    """Its layers by their kind; null where the runtime does not tell them."""
+    """Its layers by their kind, of which the longest have rows of their own; null where the runtime does not tell
+    them."""
     notes: list[Shown]
 
 
@@ -153,7 +156,7 @@ def _recording_tiles(recorded: StoredRecording) -> Iterator[TileItem]:
 
 
 def _phase(phase: Phase, share: float | None) -> PhaseItem:
-    kinds = kinds_table(phase)
+    kinds = kinds_table(phase, _MOST_KINDS)
     return PhaseItem(
         title=phase.title,
         time=timing_words(phase.trace.model),
