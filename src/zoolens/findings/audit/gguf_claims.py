@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isclose
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,8 @@ _TYPE: Final = re.compile(
 )
 _UNITS: Final = {"M": 10**6, "B": 10**9}
 _FAR: Final = 0.25  # a size that is off by more is no rounding, and no other way to count
+_TITLE: Final = "name"  # by the metadata of the file
+_FLOATS: Final = ("F32", "F16", "BF16")
 _MIXTURE: Final = re.compile(r"(Q\d_K)_[SML]")  # llama.cpp's names of mixtures, by the type of most tensors
 _WIDE: Final = 256  # values in a block of these mixtures' types
 # llama.cpp's numbers of what a file was quantised to.
@@ -136,8 +138,8 @@ def _audited(structure: Structure, path: Path) -> AuditedFile:
     types = ", ".join(f"{_percent(count / total)} in {type_}" for type_, count in shares.most_common())
     summary = f"{facts['architecture']}, {total:,} parameters: {types}"
     manifest = structure.entry.manifest
-    names = {"file name": path.stem, "name": str(facts.get("title") or "")}
-    if structure.entry.manifest.name not in (path.name, path.stem, names["name"]):
+    names = {"file name": path.stem, _TITLE: str(facts.get("title") or "")}
+    if structure.entry.manifest.name not in (path.name, path.stem, names[_TITLE]):
         names["manifest"] = manifest.name
     claims = [
         CheckedClaim(
@@ -173,19 +175,35 @@ def _sizes_claimed(names: dict[str, str], sizes: dict[str, int]) -> Iterator[Che
     total = sum(sizes.values())
     blocks = total - sum(size for name, size in sizes.items() if not name.startswith("blk."))
     for by, name in names.items():
-        for number, unit in set(_SIZE.findall(name)):
+        claims = []
+        for number, unit in dict.fromkeys(_SIZE.findall(name)):
             outcome, fact = _size_outcome(number, _UNITS[unit.upper()], total, blocks)
-            yield CheckedClaim("parameters", f"{number}{unit.upper()}", by, outcome, fact)
+            claims.append(CheckedClaim("parameters", f"{number}{unit.upper()}", by, outcome, fact))
+        yield from _of_one_name(claims)
+
+
+def _of_one_name(claims: Sequence[CheckedClaim]) -> Iterator[CheckedClaim]:
+    """A name that says several of a kind may mean something else by those that the file is not: a context of 1M tokens,
+    the size of a teacher, the type that tables of tokens are in."""
+    holds = any(claim.outcome is not Outcome.DIFFERENT for claim in claims)
+    for claim in claims:
+        is_open = holds and claim.outcome is Outcome.DIFFERENT
+        yield replace(claim, outcome=Outcome.NOT_KNOWN) if is_open else claim
 
 
 def _size_outcome(number: str, unit: int, total: int, blocks: int) -> tuple[Outcome, str]:
+    """A number of few digits may be the rounded one and yet far from it: 0.6 billion are 1B."""
     digits = len(number.partition(".")[2])
-    if round(total / unit, digits) == float(number):
-        return Outcome.SAME, f"it has {total:,}"
-    if round(blocks / unit, digits) == float(number):
-        return Outcome.SAME, f"it has {blocks:,} without its table of tokens and output"
-    if any(isclose(count, float(number) * unit, rel_tol=_FAR) for count in (total, blocks)):
+    counts = {total: f"it has {total:,}", blocks: f"it has {blocks:,} without its table of tokens and output"}
+    rounded = [count for count in counts if round(count / unit, digits) == float(number)]
+    near = [count for count in counts if isclose(count, float(number) * unit, rel_tol=_FAR)]
+    for count in rounded:
+        if count in near:
+            return Outcome.SAME, counts[count]
+    if near:
         return Outcome.NOT_KNOWN, f"it has {total:,}, which is near; names round, and count in different ways"
+    if rounded:
+        return Outcome.NOT_KNOWN, f"it has {total:,}, which is rounded so, but far from it"
     return Outcome.DIFFERENT, f"it has {total:,}"
 
 
@@ -207,8 +225,8 @@ def _types_claimed(names: dict[str, str], facts: Any, sizes: dict[str, int]) -> 
         if name.startswith("blk.") and not name.endswith(("norm.weight", ".bias")):
             held[facts["tensor_types"][name]] += size
     for by, name in names.items():
-        for written in dict.fromkeys(_TYPE.findall(name)):
-            yield _type_claim(written.upper(), by, held, facts)
+        written = (each.upper() for each in dict.fromkeys(_TYPE.findall(name)))
+        yield from _of_one_name([_type_claim(each, by, held, facts) for each in written])
     number = facts.get("file_type")
     if isinstance(number, int):
         known = _FILE_TYPES.get(number)
@@ -230,5 +248,7 @@ def _type_claim(written: str, by: str, held: Counter[str], facts: Any) -> Checke
         return CheckedClaim("type", written, by, Outcome.SAME, fact)
     unlike = meant in TYPES_BY_NAME and not held[meant]
     fills = TYPES_BY_NAME[meant].block < _WIDE or not facts.get("narrow_rows") if unlike else False
-    outcome = Outcome.DIFFERENT if unlike and fills else Outcome.NOT_KNOWN
+    # Quantising keeps the name that the original has in its metadata.
+    of_original = by == _TITLE and meant in _FLOATS
+    outcome = Outcome.DIFFERENT if unlike and fills and not of_original else Outcome.NOT_KNOWN
     return CheckedClaim("type", written, by, outcome, fact)

@@ -21,10 +21,13 @@ NAMES = {
     f"tiny-{MILLIONS * 1.15:.3f}M-chat": ("parameters", [NOT_KNOWN]),
     "tiny-7B": ("parameters", [DIFFERENT]),
     "tiny-8x7B": ("parameters", []),  # a mixture, whose count is another
+    "tiny-0.0M": ("parameters", [NOT_KNOWN]),  # rounded, but far from it
+    f"tiny-1B-of-{MILLIONS:.2f}M": ("parameters", [NOT_KNOWN, SAME]),  # a name may say the size of another model too
     "tiny2M": ("parameters", []),
     "tiny.F32": ("type", [SAME]),
     "tiny-fp32": ("type", [SAME]),
     "tiny.Q8_0": ("type", [DIFFERENT]),
+    "tiny-f16.F32": ("type", [NOT_KNOWN, SAME]),  # and the type of something else
     "tiny.bf16": ("type", [DIFFERENT]),
     # llama.cpp takes other types for rows that are no whole blocks of 256.
     "tiny.Q4_K_M": ("type", [NOT_KNOWN]),
@@ -59,6 +62,7 @@ def test_other_files(tmp_path):
     stated = {"general__file_type": np.uint32(2), "general__size_label": "3B"}
     source = language_models.gguf(tmp_path, name="stated.gguf", **stated).path()
     language_models.gguf(tmp_path, name="gemma.gguf", general__architecture="gemma3")
+    language_models.gguf(tmp_path, name="named.gguf", general__name="tiny bf16")
     for name in ("copy.Q8_0.gguf", "copy.Q4_0.gguf"):
         copy_gguf(source, tmp_path / name, types)
     (tmp_path / "link.Q4_0.gguf").symlink_to(tmp_path / "copy.Q8_0.gguf")
@@ -69,5 +73,6 @@ def test_other_files(tmp_path):
     assert found["stated.gguf"].outcome is DIFFERENT
     for by, claimed in (("file_type", "Q4_0"), ("size_label", "3B")):
         assert [claim.outcome for claim in claims(found["stated.gguf"], by=by, claimed=claimed)] == [DIFFERENT]
+    assert found["named.gguf"].outcome is NOT_KNOWN  # the name of the original, which may have been in that type
     assert found["gemma.gguf"].outcome is NOT_KNOWN
     assert "'gemma3', whose structure is not known here" in found["gemma.gguf"].error

@@ -9,7 +9,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,6 +71,11 @@ class StoredTensor:
         return self.type not in FLOATS and (
             not isinstance(self.place, GgufTensor) or (self.type.startswith("I") and self.place.type.block == 1)
         )
+
+    def arranged_as(self, other: StoredTensor) -> StoredTensor:
+        """With the shape of the other, where they differ in axes of extent 1 alone and this one is read as a whole."""
+        own, wanted = ([extent for extent in shape if extent != 1] for shape in (self.shape, other.shape))
+        return replace(self, shape=other.shape) if own == wanted and isinstance(self.place, LoadedTensor) else self
 
     def content(self) -> bytes:
         """A digest of all bytes."""

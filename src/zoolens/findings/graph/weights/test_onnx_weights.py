@@ -93,3 +93,38 @@ def test_other_structures_are_refused(tmp_path, copy):
     other = language_models.gguf(tmp_path, name="other.gguf", llama__rope__freq_base=np.float32(500)).path()
     with pytest.raises(ModelError, match="only where the structures are the same"):
         compared(other, copy)
+
+
+def network(path, *nodes, **weights):
+    """A file of ONNX over 8 tokens of 16 numbers."""
+    texts = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 8, 16]) for name in ("x", "y")]
+    kept = [onnx.numpy_helper.from_array(values, name) for name, values in weights.items()]
+    made = [onnx.helper.make_node(operator, inputs, [output]) for operator, inputs, output in nodes]
+    graph = onnx.helper.make_graph(made, path.stem, texts[:1], texts[1:], kept)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_branches_that_only_their_weights_tell_apart_are_refused(tmp_path):
+    numbers = np.random.default_rng(0)
+    weights = {name: numbers.normal(size=(16, 16)).astype(np.float32) for name in ("one", "two")}
+    nodes = [("MatMul", ["x", "one"], "left"), ("MatMul", ["x", "two"], "right")]
+    a = network(tmp_path / "a.onnx", *nodes, ("Add", ["left", "right"], "y"), **weights)
+    b = network(tmp_path / "b.onnx", *nodes[::-1], ("Add", ["right", "left"], "y"), **weights)
+    with pytest.raises(ModelError, match="alike but for their weights"):
+        compared(a, b)
+
+
+def test_files_without_weights_are_refused(tmp_path):
+    path = network(tmp_path / "relu.onnx", ("Relu", ["x"], "y"))
+    with pytest.raises(ModelError, match="no weights that could be compared"):
+        compared(path, path)
+
+
+def test_axes_of_extent_one_are_no_other_shape(tmp_path):
+    kernel, bias = np.eye(16, dtype=np.float32) * 3, np.arange(16, dtype=np.float32)
+    nodes = [("MatMul", ["x", "kernel"], "made"), ("Add", ["made", "bias"], "y")]
+    a = network(tmp_path / "a.onnx", *nodes, kernel=kernel, bias=bias)
+    b = network(tmp_path / "b.onnx", *nodes, kernel=kernel, bias=bias.reshape(1, 1, 16))
+    assert compared(a, b).equal
+    assert compared(b, a).equal

@@ -185,8 +185,10 @@ def _compared_by_keys(a: Path, b: Path, keys: Sequence[Sequence[str]]) -> dict[s
     ours, theirs = keyed_weights(a, [pair[0] for pair in keys]), keyed_weights(b, [pair[1] for pair in keys])
     pairs, reshaped = [], []
     for own, other in keys:
-        if ours[own].shape == theirs[other].shape:
-            pairs.append(_compared(ours[own], theirs[other]))
+        first = ours[own].arranged_as(theirs[other])
+        second = theirs[other].arranged_as(first)
+        if first.shape == second.shape:
+            pairs.append(_compared(first, second))
         else:
             reshaped.append(own)
     return {"pairs": pairs, "reshaped": reshaped, "only_a": left_out(a, ours), "only_b": left_out(b, theirs)}
