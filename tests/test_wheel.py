@@ -54,6 +54,7 @@ def test_the_wheel_has_the_contracts_and_data_and_no_tests(wheel):
         assert f"zoolens/inventory/runtimes/model_files/allowed/{name}" in names
     for data in ("inventory/zoos/demo_data/models/lenet-wide.onnx", "testing/pytest_plugin.py", "py.typed"):
         assert f"zoolens/{data}" in names
+    assert "zoolens/inventory/runtimes/torch/decoding.cu" in names
     for data in ("index.html", "explorer.js", "explorer.css", "favicon.svg"):  # users have no node to build them
         assert f"zoolens/faces/ui/assets/{data}" in names
 

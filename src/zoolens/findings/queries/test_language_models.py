@@ -129,6 +129,17 @@ def test_models_that_may_agree_too_little_are_not_known_to_fit(other_rests):
     assert asked("WITHIN 90%").as_data()["misses"][0]["equivalence_least"] == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("condition", ["agreement = 100%", "agreement < 90%", "agreement <= 80.1%"])
+def test_bounds_from_above_and_equality_are_not_known_within_the_range(other_rests, condition):
+    answer = query(f"TASK language-model CORR one ON {condition}", store=other_rests)
+    assert (answer.matches, answer.undecided, answer.verdict.outcome) == ((), 1, Outcome.NOT_KNOWN)
+
+
+def test_models_that_surely_agree_more_do_not_fit_a_bound_from_above(other_rests):
+    answer = query("TASK language-model CORR one ON agreement < 79%", store=other_rests)
+    assert (answer.matches, answer.undecided, answer.verdict.outcome) == ((), 0, Outcome.DIFFERENT)
+
+
 def test_a_query_without_the_task_says_what_to_add(store):
     with pytest.raises(ZoolensError, match=r"full does language-model, and this query is about classification") as said:
         query("CORR full WITHIN 90%", store=store)

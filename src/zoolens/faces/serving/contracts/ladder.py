@@ -74,6 +74,11 @@ class Rung:
         """The equivalence that floors and alarms hold it to."""
         if self.equivalence_lower is not None:
             return self.equivalence_lower
+        return self.known_equivalence
+
+    @property
+    def known_equivalence(self) -> float:
+        """What was measured, or the least that it can be."""
         return self.equivalence if self.equivalence_least is None else self.equivalence_least
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -27,6 +28,13 @@ def test_a_window_may_pass_midnight_and_takes_the_cheapest_model_that_is_equival
     assert policy.choose(at(6, 29, now=120)).rung == 1
     assert policy.choose(at(6, 30, now=180)).rung == 1  # for the hold
     assert policy.choose(at(6, 30, now=186)).rung == 0
+
+
+def test_a_model_that_may_agree_too_little_is_not_equivalent_enough():
+    first, middle, last = LADDER.rungs
+    ladder = replace(LADDER, rungs=(first, replace(middle, equivalence_least=0.7), last))
+    policy = TimeOfDay(ladder, {"windows": [{"start": "22:00", "end": "06:30", "within": "90%"}]})
+    assert policy.choose(at(23)).rung == 0
 
 
 def test_a_low_battery_asks_for_less_and_a_lower_one_for_least(tmp_path):

@@ -155,7 +155,7 @@ class TimeOfDay(Policy):
     def _wanted(self, situation: Situation) -> tuple[int, str]:
         within, reason = self._threshold(situation)
         rungs = self.ladder.rungs
-        enough = [place for place, rung in enumerate(rungs) if place == 0 or rung.equivalence >= within]
+        enough = [place for place, rung in enumerate(rungs) if place == 0 or rung.known_equivalence >= within]
         by_rule = 0 if within > 1 else min(enough, key=lambda place: (self._costs[place], place))
         if self._set.budget is None:
             return by_rule, reason

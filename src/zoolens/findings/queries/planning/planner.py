@@ -231,8 +231,8 @@ def _within(query: Query, relation: RelativeFigures) -> Predicate | None:
 
 
 def _surely(metric: ResolvedMetric, comparison: str, view: View) -> ResolvedMetric:
-    """What a bound from below asks of: the least that an agreement can be."""
-    if metric.column != EQUIVALENCE or comparison not in (">", ">=") or view.agreement_is_exact:
+    """What a bound from below asks of, and one number that an agreement is to be: the least that it can be."""
+    if metric.column != EQUIVALENCE or comparison not in (">", ">=", "=") or view.agreement_is_exact:
         return metric
     return replace(metric, name=EQUIVALENCE_LEAST, column=EQUIVALENCE_LEAST)
 

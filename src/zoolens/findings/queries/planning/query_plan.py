@@ -110,10 +110,13 @@ class Plan:
 
     def between(self, predicate: Predicate) -> Mask:
         """The rows whose agreement may lie on either side of the threshold: too little is kept of their answers."""
-        if predicate.metric.column != EQUIVALENCE_LEAST:
+        if predicate.metric.column not in (EQUIVALENCE, EQUIVALENCE_LEAST) or self.view.agreement_is_exact:
             return np.zeros(len(self.view), np.bool_)
-        most, least = self.relation.values(EQUIVALENCE), self.values(predicate.metric)
-        return predicate.passes(most) & ~predicate.passes(least)
+        most, least = self.relation.values(EQUIVALENCE), self.relation.values(EQUIVALENCE_LEAST)
+        possible = predicate.passes(most) | predicate.passes(least)
+        if predicate.comparison == "=":
+            possible = (least <= predicate.threshold) & (predicate.threshold <= most)
+        return possible & ~predicate.passes(self.values(predicate.metric))
 
     # --- how it is searched
 

@@ -12,7 +12,7 @@ from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
 from zoolens.inventory.runtimes.runtime import Options
 from zoolens.inventory.runtimes.torch.test_torch_sequences import files, ids
 from zoolens.inventory.runtimes.torch.torch_fused_layers import FusedLayers, is_layer
-from zoolens.inventory.runtimes.torch.torch_kernels import KernelError, _compiled
+from zoolens.inventory.runtimes.torch.torch_kernels import KernelError, _compiled, _nvrtc
 from zoolens.inventory.runtimes.torch.torch_runtime import Torch
 from zoolens.inventory.runtimes.torch.torch_same_code import same_code
 from zoolens.inventory.runtimes.torch.torch_sequences import CachedSequences
@@ -158,6 +158,12 @@ def test_steps_are_as_near_to_the_exact_answer_as_those_of_torch(tmp_path, mode,
             apart.append([np.abs(found - best).max() for found in (ours, theirs)])
     ours, theirs = np.max(apart, axis=0)
     assert ours < 1.5 * theirs + 1e-5
+
+
+def test_torch_for_devices_of_other_makers_compiles_no_kernels(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(KernelError, match="not for CUDA"):
+        _nvrtc(torch)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")

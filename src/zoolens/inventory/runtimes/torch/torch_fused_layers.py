@@ -282,7 +282,9 @@ def _fits(torch: Any, layer: Layer) -> bool:
         return False
     norms = layer.module.input_layernorm, layer.module.post_attention_layernorm
     shared = attention.k_proj.out_features // max(1, layer.width_of_head)
-    silu = torch.nn.SiLU, importlib.import_module("transformers.activations").SiLUActivation
+    # Older versions of transformers have none of their own.
+    own = getattr(importlib.import_module("transformers.activations"), "SiLUActivation", torch.nn.SiLU)
+    silu = torch.nn.SiLU, own
     return (
         layer.number in (torch.float32, torch.bfloat16)
         and all(each.weight.dtype == layer.number for each in (*inner, *others))

@@ -146,7 +146,11 @@ def _nvrtc(torch: Any) -> Any:
     # Wheels of torch find NVRTC in another package, by a path in this library of theirs.
     with suppress(OSError):
         ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libcaffe2_nvrtc.so"))
-    return _library(f"libnvrtc.so.{torch.version.cuda.partition('.')[0]}")
+    version = torch.version.cuda
+    if version is None:
+        # Devices of other makers are called cuda by torch, too.
+        raise KernelError("this build of torch is not for CUDA")
+    return _library(f"libnvrtc.so.{version.partition('.')[0]}")
 
 
 def _library(name: str) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ _SAFETENSORS_TYPES: Final = {
     "U8": "uint8",
     "BOOL": "bool",
 }
+_DRAWING: Final = threading.Lock()
 
 
 def build_with_weights(model: ModelFiles) -> Any:
@@ -160,13 +162,17 @@ def _of_transformers(name: str, configuration: dict[str, Any]) -> Any:
     return network
 
 
-def _nothing_drawn() -> Any:
+@contextmanager
+def _nothing_drawn() -> Iterator[None]:
+    """One thread at a time: transformers takes functions away from torch, and a second thread would take those that do
+    nothing for torch's own and leave them there."""
     try:
         from transformers.initialization import no_init_weights
     except ImportError:
         # transformers 4
         from transformers.modeling_utils import no_init_weights
-    return no_init_weights()
+    with _DRAWING, no_init_weights():
+        yield
 
 
 def _build_from_code(architecture: Mapping[str, Any]) -> Any:
