@@ -127,7 +127,7 @@ def told(job: Job) -> dict[str, Any]:
     """How one graph differs from another, in words."""
     base, other = map(received, job["graphs"])
     # Most are, and seeing that takes a tenth of the time.
-    if job["understood"] and same_structure(base, other) and not has_rotary_tables(base):
+    if job["understood"] and same_structure(base, other) and not any(map(has_rotary_tables, (base, other))):
         return {"verdict": "the same network", "differences": [], "outcome": Outcome.SAME.value}
     compared = diff(base, other, names=tuple(job["labels"]))
     differences = [

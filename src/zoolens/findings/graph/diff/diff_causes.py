@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
+import numpy as np
+
 from zoolens.findings.graph.diff import settings
 from zoolens.findings.graph.diff.alignment import LayerPair
 from zoolens.findings.graph.diff.similarity import channels
+from zoolens.findings.graph.ir.mask_values import mask_words
 from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.ir.recurrent_gates import added_to
 from zoolens.findings.graph.ir.rotary_tables import RATES, ROTARY, rate_words, same_rates
@@ -55,6 +58,7 @@ SHARING: Final = "shared weights"
 CONNECTIONS: Final = "connections"
 AUXILIARY: Final = "further outputs"
 
+_NO_MASK: Final = "numbers that are no mask"
 _ROUNDED: Final = 0.1  # by how much extents may miss a ratio because they are whole numbers
 
 # Causes that leave the number of multiply-accumulates alone and every layer in its place.
@@ -167,8 +171,9 @@ def _other_table(entries_a: int, entries_b: int, context: PairContext) -> Raw:
 
 
 def _fixed_numbers(a: Node, b: Node) -> Iterator[Raw]:
-    for name in ("value", "mask"):
-        values = a.get(name), b.get(name)
+    masks = (_mask(a), _mask(b)) if a.get("mask") or b.get("mask") else (None, None)
+    numbers: dict[str, tuple[Any, Any]] = {"value": (a.get("value"), b.get("value")), "mask": masks}
+    for name, values in numbers.items():
         if None not in values and not settings.equal(*values):
             yield CONSTANT, "", values, (a.op, name, *map(str, values))
     kinds, rates = (tuple(node.get(name) for node in (a, b)) for name in (ROTARY, RATES))
@@ -179,6 +184,17 @@ def _fixed_numbers(a: Node, b: Node) -> Iterator[Raw]:
     elif not same_rates(*rates):
         words = rate_words(rates[0]), rate_words(rates[1])
         yield SETTING, "", words, (a.op, RATES, *words)
+
+
+def _mask(node: Node) -> str | None:
+    """Which places a mask hides; of numbers that are shown, whether they are one. None where no numbers are known."""
+    shown = node.get("value")
+    if node.get("mask") is not None:
+        return str(node.get("mask"))
+    if shown is None:
+        return None
+    values = np.asarray(shown)
+    return (mask_words(values) or _NO_MASK) if values.dtype.kind in "bf" and values.ndim > 1 else None
 
 
 def _inputs(a: Node, b: Node) -> Iterator[Raw]:

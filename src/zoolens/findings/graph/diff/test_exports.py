@@ -1,6 +1,9 @@
 """What exporters do to a network is no difference: norms folded where they can be, values computed once and stored."""
 
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from zoolens.base.verdicts import Coverage, Tally, judged
 from zoolens.findings.graph.diff import diff_causes
@@ -8,7 +11,7 @@ from zoolens.findings.graph.diff.conftest import Sketch, densenet, mobilenet, re
 from zoolens.findings.graph.diff.diff_findings import Difference
 from zoolens.findings.graph.diff.report import diff
 from zoolens.findings.graph.diff.verdict import verdict
-from zoolens.findings.graph.ir.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter, nested_tuples
 from zoolens.findings.graph.passes.folded_norms import folded_norms
 
 NAMES = ("source", "export")
@@ -77,23 +80,27 @@ def test_a_value_of_weights_alone_may_be_stored():
 
 
 def test_a_mask_on_one_side_is_no_arrangement_of_values():
-    def attending(*, masked: bool) -> Graph:
-        net = Sketch(size=8)
-        entry = net.conv(6, 3)
-        value = net.build.add("reshape", [entry], (1, 1, 64, 6))
-        numbers = [Parameter("value", (64, 64), "")]
-        mask = (
-            [net.build.add("constant", [], (64, 64), parameters=numbers, mask="hides 9 of 4,096 places")]
-            if masked
-            else []
-        )
-        seen = net.add("attention", *[value] * 3, *mask, shape=(1, 1, 64, 6), heads=1)
-        net.add("add", entry, net.build.add("reshape", [seen], (1, 6, 8, 8)))
-        net.head()
-        return net.finish()
-
-    found = diff(attending(masked=False), attending(masked=True), names=NAMES)
+    found = diff(attending(), attending(mask="hides 9 of 4,096 places"), names=NAMES)
     assert [one.cause for one in found.differences] == [diff_causes.OPERATOR]
+
+
+def attending(**mask: Any) -> Graph:
+    net = Sketch(size=8)
+    entry = net.conv(6, 3)
+    value = net.build.add("reshape", [entry], (1, 1, 64, 6))
+    numbers = [] if "value" in mask else [Parameter("value", (64, 64), "")]
+    masks = [net.build.add("constant", [], (64, 64), parameters=numbers, **mask)] if mask else []
+    seen = net.add("attention", *[value] * 3, *masks, shape=(1, 1, 64, 6), heads=1)
+    net.add("add", entry, net.build.add("reshape", [seen], (1, 6, 8, 8)))
+    net.head()
+    return net.finish()
+
+
+def test_numbers_that_are_shown_are_compared_with_masks_in_words():
+    later = np.triu(np.ones((64, 64)), 1) * -1e9
+    for shown, same in ((later, True), (later.T, False), (np.ones((64, 64)), False)):
+        found = diff(attending(mask="causal"), attending(value=nested_tuples(shown.tolist())), names=NAMES)
+        assert found.same is same
 
 
 def test_inputs_that_nothing_uses_are_no_difference():

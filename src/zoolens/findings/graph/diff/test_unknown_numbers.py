@@ -40,6 +40,10 @@ def test_the_same_positions_are_the_same_network(tmp_path):
     assert diff(read(tmp_path), read(tmp_path, llama__rope__freq_base=None)).same
 
 
+def test_a_factor_without_a_rule_is_not_used(tmp_path):
+    assert diff(read(tmp_path), read(tmp_path, **{**LINEAR, "llama__rope__scaling__type": "none"})).same
+
+
 def test_a_rule_that_is_not_known_leaves_the_verdict_open(tmp_path):
     changed = {**LINEAR, "llama__rope__scaling__type": "yarn"}
     for own in (read(tmp_path), read(tmp_path, **changed)):

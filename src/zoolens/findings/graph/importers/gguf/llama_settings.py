@@ -68,7 +68,7 @@ def read_settings(file: GgufFile) -> LlamaSettings:
         epsilon=_real(file, "attention.layer_norm_rms_epsilon", None),
         rope_base=_real(file, "rope.freq_base", _ROPE_BASE),
         rope_scaling=None if scaling in _NO_SCALING else scaling,
-        rope_factor=_real(file, "rope.scaling.factor", 1.0),
+        rope_factor=1.0 if scaling == "none" else _real(file, "rope.scaling.factor", 1.0),  # as llama.cpp does
     )
 
 
