@@ -14,6 +14,7 @@ from zoolens.base.store.records import fingerprint
 from zoolens.faces.serving.contracts.ladder import LatencyProfile, Rung
 from zoolens.faces.serving.services.definition import Service, ServiceError
 from zoolens.faces.serving.services.service_ladder import ServiceLadder
+from zoolens.inventory.tasks.task import Task
 
 VERSION: Final = 1
 _MAX_BYTES: Final = 1 << 22  # far more than the tiers of many services take
@@ -121,13 +122,17 @@ def read_frozen(path: Path, name: str, service: Service) -> FrozenLadder:
             f"The ladder of the service {name} in {path} was frozen for another definition.",
             hint="Freeze it again: zoolens serve FILE --check --freeze LADDER.",
         )
-    # Their bounds were made from the most that the agreement can be.
-    if service.texts is not None and any(rung.equivalence_least is None for rung in frozen.rungs[1:]):
-        raise ServiceError(
-            f"The ladder of the service {name} in {path} was frozen by an older zoolens, which promised too much.",
-            hint="Freeze it again: zoolens serve FILE --check --freeze LADDER.",
-        )
     return FrozenLadder(path, tuple(HeldRung(_rung(rung), rung.run) for rung in frozen.rungs))
+
+
+def check_promises(frozen: FrozenLadder, name: str, task: Task) -> None:
+    """A ServiceError where bounds were made from the most that the agreement can be."""
+    if task.agreement_is_exact or all(held.rung.equivalence_least is not None for held in frozen.rungs[1:]):
+        return
+    raise ServiceError(
+        f"The ladder of the service {name} in {frozen.path} was frozen by an older zoolens, which promised too much.",
+        hint="Freeze it again: zoolens serve FILE --check --freeze LADDER.",
+    )
 
 
 def _rung(held: _FrozenRung) -> Rung:

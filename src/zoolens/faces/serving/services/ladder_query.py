@@ -29,7 +29,7 @@ from zoolens.faces.serving.services.candidate_outcomes import (
 )
 from zoolens.faces.serving.services.candidates import class_labels
 from zoolens.faces.serving.services.definition import NamedFallback, Service, ServiceError
-from zoolens.faces.serving.services.frozen_ladder import FrozenLadder, HeldRung, read_frozen
+from zoolens.faces.serving.services.frozen_ladder import FrozenLadder, HeldRung, check_promises, read_frozen
 from zoolens.faces.serving.services.input_conversion import NotConvertible
 from zoolens.faces.serving.services.named_models import CannotServe, NamedModels, check_arms
 from zoolens.faces.serving.services.rung_adapters import adapter_between, service_inputs, service_outputs
@@ -259,6 +259,7 @@ class LadderBuilder:
         """The tiers of a ladder that was frozen, as far as they can be served, with the figures that they had then."""
         first, *others = frozen.rungs
         self._check_frozen_reference(frozen.path, first, reference)
+        check_promises(frozen, self.name, reference.candidate.task)
         kept, left_out = [reference._replace(rung=first.rung)], list[Excluded]()
         for held in others:
             try:

@@ -1,16 +1,21 @@
 """What is promised of a tier holds, whatever is not known of its answers."""
 
+from pathlib import Path
+
 import pytest
 
 from zoolens.base.store.store import open_store
 from zoolens.base.verdicts import Outcome
 from zoolens.faces.serving.contracts.ladder import LatencyProfile, Rung
 from zoolens.faces.serving.services.candidate_outcomes import outside_the_bound, promised_outcome
-from zoolens.faces.serving.services.definition import Service
+from zoolens.faces.serving.services.definition import Service, ServiceError
+from zoolens.faces.serving.services.frozen_ladder import FrozenLadder, HeldRung, check_promises
 from zoolens.faces.serving.services.tier_bounds import TierAgreement, TierBounds
 from zoolens.findings.queries.query import query
+from zoolens.inventory.tasks.task import task_named
 from zoolens.testing.language_model_runs import scored, with_other_rests, written_book
 
+PROFILE = LatencyProfile({1: 1.0})
 TRUE = 0.8  # how far the two language models agree
 
 
@@ -69,3 +74,20 @@ def test_a_model_that_surely_agrees_too_little_is_another():
 def test_floors_are_held_against_the_least_that_is_known(lower, least, promised):
     rung = Rung("two", "llamacpp", 0.9, lower, LatencyProfile({1: 1.0}), equivalence_least=least)
     assert rung.promised == promised
+
+
+def test_ladders_of_language_models_that_promised_too_much_are_refused():
+    """With texts or without them."""
+    language, classes = task_named("language-model"), task_named("classification")
+
+    def frozen(least):
+        rungs = (
+            Rung("one", "torch", 1.0, 1.0, PROFILE),
+            Rung("two", "torch", 0.9, 0.8, PROFILE, equivalence_least=least),
+        )
+        return FrozenLadder(Path("ladders.json"), tuple(HeldRung(rung, "run") for rung in rungs))
+
+    check_promises(frozen(0.7), "writer", language)
+    check_promises(frozen(None), "writer", classes)
+    with pytest.raises(ServiceError, match="promised too much"):
+        check_promises(frozen(None), "writer", language)
