@@ -139,19 +139,23 @@ def verdicts_chart(history: Sequence[StoredVerification], ends: Sequence[float])
     heights = [*ends, *decides]
     room = 0.1 * (max(heights) - min(heights)) or 1.0
     y = quantity("y", min(heights) - room, max(heights) + room, axis("powers of ten", tickCount=5))
+    errors = sorted({found.error for found in history})
+    one = len(errors) == 1
+    borders = [_border(-math.log10(error), y, "" if one else f"error {error:g}") for error in errors]
+    line = "the dashed line" if one else "the dashed line of its error"
     names = list(_NAMES.values())
     # One legend for both, since both are of one field and look the same.
     shape = {"field": "of", "type": "nominal", "scale": {"domain": names, "range": list(_SHAPES)}, "legend": _LEGEND}
     marks = {**series("of", names, _COLOURS), "legend": _LEGEND}
     spec = {
         "title": heading(
-            "Verdicts over time", "evidence against the named model at the end; above the dashed line it is rejected"
+            "Verdicts over time", f"evidence against the named model at the end; above {line} it is rejected"
         ),
         "width": _WIDTH,
         "height": 180,
         **FILLS,
         "layer": [
-            _border(max(decides), y, ""),
+            *borders,
             {
                 "data": values(rows),
                 "mark": {"type": "point", "filled": True, "size": 90},

@@ -82,3 +82,11 @@ def test_all_are_listed_and_charted_with_their_outcome(store):
     assert [found.outcome.value for found in known] == ["same", "different", "same"]
     rows = verdicts_chart(known, [0.0, 2.5, 0.0]).spec["layer"][1]["data"]["values"]
     assert [row["of"] for row in rows] == ["it is the model", "it is not", "it is the model"]
+
+
+def test_each_error_level_has_a_line_of_its_own(store):
+    first, second = (read_verification(verification_run(store, {"file:own": 0.001}, most=3)) for _ in range(2))
+    looser = replace(second, settings={**second.settings, "error": 0.1})
+    same, mixed = (verdicts_chart((first, other), [0.5, 1.5]).spec for other in (second, looser))
+    assert (len(same["layer"]), len(mixed["layer"])) == (2, 3)
+    assert [layer["data"]["values"][0]["y"] for layer in mixed["layer"][:2]] == [2.0, 1.0]
