@@ -175,7 +175,8 @@ def _fixed_numbers(a: Node, b: Node) -> Iterator[Raw]:
     numbers: dict[str, tuple[Any, Any]] = {"value": (a.get("value"), b.get("value")), "mask": masks}
     for name, values in numbers.items():
         if None not in values and not settings.equal(*values):
-            yield CONSTANT, "", values, (a.op, name, *map(str, values))
+            cause = SETTING if name == "mask" else CONSTANT  # what a token sees is no detail
+            yield cause, "", values, (a.op, name, *map(str, values))
     kinds, rates = (tuple(node.get(name) for node in (a, b)) for name in (ROTARY, RATES))
     if None in rates:
         return  # `rotary_gaps` says so

@@ -100,7 +100,7 @@ def test_numbers_that_are_shown_are_compared_with_masks_in_words():
     later = np.triu(np.ones((64, 64)), 1) * -1e9
     for shown, same in ((later, True), (later.T, False), (np.ones((64, 64)), False)):
         found = diff(attending(mask="causal"), attending(value=nested_tuples(shown.tolist())), names=NAMES)
-        assert found.same is same
+        assert (found.same, found.same_cost) == (same, same)
 
 
 def test_inputs_that_nothing_uses_are_no_difference():
