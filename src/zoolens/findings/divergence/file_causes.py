@@ -187,12 +187,14 @@ def _definitions(exchange: Exchange) -> list[Cause]:
     rest = [difference for difference in every if difference not in weights]
     rounding = common_rounding(weights) if len(weights) > 1 else None
     many = (not rest and rounding is not None) or len(weights) > _LISTED or 2 < len(weights) == learned
-    if many and not any(difference.kind in _UNPAIRED for difference in rest):
-        together = other_weights(exchange, every, weights, learned, proof, rounding)
-        return [*_listed(graphs, rest, proof), together]
-    halved = rounded_weights(exchange.a, exchange.b, exchange.exact, every)
+    many = many and not any(difference.kind in _UNPAIRED for difference in rest)
+    # Exchanging places proves nothing where a converter has arranged layers anew.
+    halved = None if many and proof.holds else rounded_weights(exchange.a, exchange.b, exchange.exact, every)
     if halved is not None:
         return [halved]
+    if many:
+        together = other_weights(exchange, every, weights, learned, proof, rounding)
+        return [*_listed(graphs, rest, proof), together]
     if math.isinf(proof.after):
         return [_other_structure(graphs)]
     return _listed(graphs, every, proof)
