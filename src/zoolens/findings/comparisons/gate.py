@@ -36,6 +36,7 @@ from zoolens.base.store.scopes import parse_scope
 from zoolens.base.verdicts import UNKNOWN, NotKnown, UnknownGate
 from zoolens.findings.comparisons.compare import verdict_of_report
 from zoolens.findings.comparisons.equivalence import verdict_of_equivalence
+from zoolens.findings.comparisons.outcomes import ComparedOutput
 
 if TYPE_CHECKING:
     from zoolens.findings.comparisons.compare import FigurePair, Report
@@ -73,18 +74,36 @@ class Gate(ABC, Generic[Judged]):
     def worst(self, report: Judged) -> tuple[str, float]:
         """The scope that decides, and the quantity that the condition is about there."""
 
+    def other_end(self, report: Judged) -> float | None:
+        """What the quantity may be instead, where it lies in a range and `worst` tells one end of it."""
+        return None
+
     def verdict(self, report: Judged) -> tuple[bool, str]:
         """Whether the condition holds (the gate fails), and the fact behind it."""
         scope, value = self.worst(report)
         # No comparison with a NaN holds, so that it would pass every gate.
         if math.isnan(value):
             raise NotKnown(f"{self.metric} is not a number, so that the gate {self.text!r} would prove nothing.")
+        holds, other = _OPERATORS[self.op](value, self.limit), self.other_end(report)
+        if other is not None and holds is not _OPERATORS[self.op](other, self.limit):
+            low, high = sorted((value, other))
+            raise NotKnown(
+                f"{self.metric} lies between {100 * low:.2f} and {100 * high:.2f} %, since not all tokens were kept, "
+                f"so that the gate {self.text!r} would prove nothing.",
+                hint="Keep more tokens, with {op: next_tokens, top: 1000} in both manifests, or choose another limit.",
+            )
         where = f"{self.metric}[{scope}]" if scope else self.metric
-        return _OPERATORS[self.op](value, self.limit), f"{self.text}: {where} {self.verb} {100 * value:.2f} %"
+        return holds, f"{self.text}: {where} {self.verb} {100 * value:.2f} %"
 
     @property
     def verb(self) -> str:
         return "is"
+
+
+def _least_agreement(output: ComparedOutput) -> float:
+    """What the agreement is at least: that of language models is not known further than their tokens were kept."""
+    figures = output.next_tokens
+    return output.agreement if figures is None else min(output.agreement, figures.agreement.low)
 
 
 # --- of a comparison
@@ -112,6 +131,12 @@ class ComparisonGate(Gate["Report"]):
         choose = max if self.op.startswith(">") else min
         scope, value = choose(values.items(), key=lambda item: item[1])
         return scope, round(value, _DIGITS) + 0.0  # never -0.00
+
+    def other_end(self, report: Report) -> float | None:
+        if self.metric != _DISAGREEMENT:
+            return None
+        known = [] if report.answers is None else [1 - report.answers.agreement]
+        return max([*known, *(1 - _least_agreement(output) for output in report.vectors)], default=None)
 
     def _values(self, report: Report) -> dict[str, float]:
         """The quantity the condition is about, by scope."""
@@ -261,6 +286,11 @@ class EquivalenceGate(Gate["Equivalence"]):
                 hint="Bounds are off, the models have no accuracy, or no raw outputs were kept.",
             )
         return "", value
+
+    def other_end(self, report: Equivalence) -> float | None:
+        if self.metric != "agreement":
+            return None
+        return min(_least_agreement(output) for pair in report.comparable for output in pair.outputs)
 
 
 def parse_equivalence_gate(text: str) -> EquivalenceGate | UnknownGate[Equivalence]:

@@ -7,11 +7,12 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.statistics.anytime import bounded_mean_lower
 from zoolens.base.store.records import Observation
 from zoolens.base.store.store import open_store
-from zoolens.base.verdicts import Outcome
+from zoolens.base.verdicts import NotKnown, Outcome
 from zoolens.findings.comparisons.behaviour import pair_answers
 from zoolens.findings.comparisons.compare import compare, verdict_of_report
 from zoolens.findings.comparisons.equivalence import equiv, verdict_of_equivalence
 from zoolens.findings.comparisons.equivalence_words import data_lines
+from zoolens.findings.comparisons.gate import parse_equivalence_gate, parse_gate
 from zoolens.findings.comparisons.signatures import probe_runs, signature_of
 from zoolens.findings.queries.query import query
 from zoolens.inventory.tasks.task import task_named
@@ -105,6 +106,20 @@ def test_it_is_not_known_whether_two_are_the_same_whose_kept_tokens_are(other_re
         (gap,) = verdict.coverage.gaps
         assert gap.text.startswith("tokens that were not kept, which have 20.00 %")
         assert "top: 1000" in gap.remedy
+
+
+@pytest.mark.parametrize(("limit", "holds"), [("90%", None), ("79%", False)])
+def test_a_gate_proves_nothing_where_tokens_were_not_kept(other_rests, limit, holds):
+    runs = [run.id for run in probe_runs(other_rests)]
+    of_equiv = parse_equivalence_gate(f"agreement < {limit}"), equiv("file:one", "file:two", store=other_rests)
+    share = f"{100 - int(limit.rstrip('%'))}%"
+    of_compare = parse_gate(f"disagreement > {share}"), compare(*runs, store=other_rests)
+    for gate, report in (of_equiv, of_compare):
+        if holds is None:
+            with pytest.raises(NotKnown, match=r"between .* %, since not all tokens were kept"):
+                gate.verdict(report)
+        else:
+            assert gate.verdict(report)[0] is holds
 
 
 def test_a_bound_of_the_most_that_the_agreement_can_be_would_not_hold(other_rests):
