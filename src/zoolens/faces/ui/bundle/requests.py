@@ -50,6 +50,7 @@ LEFT_OUT: Final = {  # first parts of paths, or whole ones -> why no bundle has 
     "folder": "folders of this machine",
     "fleet": "machines and jobs change while they are looked at; `fleet grid --json` has the table",
     "services": "what runs now needs a server",
+    "endpoints": "who answers at an address is about an address, and `runs --kind verification` lists it",
     "live": "models need a server",
     "comparison/finding": "it is about a job",
     "divergences/{id}/inputs": "`inputs` sees to it",

@@ -71,12 +71,14 @@ class EndpointClient:
         answers = self._ask("/completions", body, len(prompts), top, seed, _FRESH if fresh else {})
         return [self._one(positions) for positions in answers]
 
-    def chat(self, messages: Sequence[Mapping[str, str]], *, top: int = 0, seed: int | None = None) -> NextToken:
-        """The first token of the answer to a conversation."""
+    def chat(
+        self, messages: Sequence[Mapping[str, str]], *, top: int = 0, fresh: bool = False, seed: int | None = None
+    ) -> NextToken:
+        """The first token of the answer to a conversation. The settings are those of `complete`."""
         body: dict[str, Any] = {"messages": list(messages), "max_tokens": 1, "temperature": 1, "top_p": 1}
         if top:
             body |= {"logprobs": True, "top_logprobs": top}
-        return self._one(self._ask("/chat/completions", body, 1, top, seed)[0])
+        return self._one(self._ask("/chat/completions", body, 1, top, seed, _FRESH if fresh else {})[0])
 
     def echo(self, ids: Sequence[int], top: int) -> list[NextToken] | None:
         """What is told of every position of a text, the first of which has nothing; None where the server cannot."""

@@ -134,6 +134,22 @@ def test_what_a_strict_server_does_not_know_is_left_out():
     assert seen[-1]["temperature"] == 1
 
 
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_server_computes_a_prompt_as_a_whole_where_it_is_asked_to(fresh):
+    seen = []
+
+    def answer(path, document, headers):
+        seen.append((path, document.get("cache_prompt")))
+        return position(-0.5)
+
+    with answering(answer) as address:
+        client = EndpointClient(parse_endpoint(f"{address}/models/net"))
+        client.complete(["a"], top=1, fresh=fresh)
+        client.chat([{"role": "user", "content": "a"}], top=1, fresh=fresh)
+    assert [path.rpartition("/v1")[2] for path, _ in seen] == ["/completions", "/chat/completions"]
+    assert [cached for _, cached in seen] == [False if fresh else None] * 2
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_a_seed_is_kept_where_a_strict_server_knows_it(known):
     """A server with a seed of its own would otherwise draw the same place of every distribution."""
