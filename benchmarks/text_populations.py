@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from population import INPUTS, Population, Random, Skills, kept, logistic
 from zoolens.inventory.datasets.truth import Truth
-from zoolens.inventory.tasks.language_model import Foreseen
+from zoolens.inventory.tasks.foreseen_columns import Foreseen
 from zoolens.inventory.tasks.multiple_choice import Chosen
 from zoolens.inventory.tasks.scoring.next_tokens import KeptTokens
 

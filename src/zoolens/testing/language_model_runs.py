@@ -23,7 +23,8 @@ from zoolens.inventory.manifests.schema import AssetFile, Manifest
 from zoolens.inventory.manifests.schema_texts import PREDICTING
 from zoolens.inventory.manifests.tokenizer import ROLE
 from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer, TokenPlaces
-from zoolens.inventory.tasks.language_model import Foreseen, LanguageModel, foreseen_tokens
+from zoolens.inventory.tasks.foreseen_columns import Foreseen
+from zoolens.inventory.tasks.language_model import LanguageModel, foreseen_tokens
 from zoolens.inventory.tasks.scoring.next_tokens import kept_tokens
 from zoolens.testing import language_models
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,14 @@ from numpy.typing import NDArray
 
 from zoolens.base.present.results import frame
 from zoolens.base.present.tables import csv_text
+from zoolens.base.statistics.intervals import Interval
 from zoolens.base.store.store import Store
 from zoolens.findings.comparisons.panel import Neighbour, PanelResult
 from zoolens.findings.comparisons.signatures import Signature, signature_of
-from zoolens.inventory.tasks.language_model import FOLLOWING, answered_positions, position_pairs
+from zoolens.inventory.tasks.foreseen_columns import FOLLOWING, answered_positions
 from zoolens.inventory.tasks.scoring.next_tokens import PositionPairs
 from zoolens.inventory.tasks.task import Answers, Floats, ragged_column, taken_answers, task_named
+from zoolens.inventory.tasks.text_agreement import paired_texts, position_pairs
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ class ContestedText:
 
     index: int
     input: str
-    agreement: float  # of the next token: 1 − total variation, the tokens that not both kept counted as one
-    least: float  # over all tokens the agreement is at least this
+    agreement: float  # of the next token: 1 − total variation, which is at most this
+    least: float  # and at least this
     divergence: float  # nats a token
     differing: int  # positions at which not all find the same token most likely
     at: TextPositions = field(repr=False, compare=False)
@@ -79,17 +80,19 @@ def contested_texts(
 ) -> TextDisagreements:
     """`nearest`: models that split the texts into the same tokens as the first."""
     signatures = [ours, *(signature_of(store, near.run) for near in nearest)]
-    pairs = [position_pairs(ours.main, theirs.main) for theirs in signatures[1:]]
-    mean = _mean_of(pairs)
+    paired = [paired_texts(ours.main, theirs.main) for theirs in signatures[1:]]
+    mean = _mean_of([texts.pairs for texts in paired])
+    agreement, least = (np.mean(values, axis=0) for values in ([t.most for t in paired], [t.least for t in paired]))
     offsets = ragged_column(ours.main, FOLLOWING).offsets - ragged_column(ours.main, FOLLOWING).offsets[0]
-    of_texts = [mean.agreement[first:end] for first, end in pairwise(offsets.tolist())]
-    agreement = np.array([values.mean() if len(values) else 1.0 for values in of_texts])
     order = np.argsort(agreement, kind="stable")
     total = int(np.count_nonzero(agreement < 1))
     listed = order[: total if limit is None else min(limit, total)].tolist()
     return TextDisagreements(
         panel=(Neighbour(ours.run, 1.0), *nearest),
-        inputs=tuple(_contested(signatures, mean, slice(offsets[i], offsets[i + 1]), i) for i in listed),
+        inputs=tuple(
+            _contested(signatures, mean, slice(offsets[i], offsets[i + 1]), i, Interval(least[i], agreement[i]))
+            for i in listed
+        ),
         total=total,
         positions=len(mean.agreement),
         differing=int(np.count_nonzero(~mean.same_best)),
@@ -107,13 +110,15 @@ def _mean_of(pairs: Sequence[PositionPairs]) -> PositionPairs:
     )
 
 
-def _contested(signatures: Sequence[Signature], mean: PositionPairs, where: slice, place: int) -> ContestedText:
+def _contested(
+    signatures: Sequence[Signature], mean: PositionPairs, where: slice, place: int, agreement: Interval
+) -> ContestedText:
     at = _positions([signature.main for signature in signatures], mean, where, place)
     return ContestedText(
         index=place,
         input=str(signatures[0].inputs[place]),
-        agreement=float(at.agreement.mean()),
-        least=float(mean.least[where].mean()),
+        agreement=float(agreement.high),
+        least=float(agreement.low),
         divergence=float(at.divergence.mean()),
         differing=int(np.count_nonzero(at.differing)),
         at=at,

@@ -231,9 +231,13 @@ def _columns(
     table: pa.Table, before: str, names: Sequence[str], task: str, whose: str
 ) -> Iterator[tuple[str, NDArray[Any] | Ragged]]:
     ragged = task_named(task).ragged
+    later = task_named(task).later
     for name in names:
         if f"{before}{name}" in table.column_names:
             stored = table[f"{before}{name}"]
+            if name in later and stored.null_count:
+                # A run that was begun before this was kept, and finished since: its first parts do not have it.
+                continue
             yield name, _ragged_rows(stored) if name in ragged else _rows(stored, whose)
 
 

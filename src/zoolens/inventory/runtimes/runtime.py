@@ -42,13 +42,15 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One input or output. None in `shape` is a free dimension. `scale`/`zero_point`: a quantised tensor."""
+    """One input or output. None in `shape` is a free dimension. `scale`/`zero_point`: a quantised tensor.
+    `likeliest_only`: only the largest scores of a row are the model's, and the others are made up to fill the row."""
 
     name: str
     shape: tuple[int | None, ...]
     dtype: str
     scale: float | None = None
     zero_point: int | None = None
+    likeliest_only: bool = False
 
     @property
     def quantised(self) -> bool:

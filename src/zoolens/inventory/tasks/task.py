@@ -133,6 +133,7 @@ class Task(ABC):
     truth_is_sample: ClassVar[bool] = False  # what is right is the sample itself: it is as different as samples are
     other_truths: ClassVar[frozenset[str]] = frozenset()  # further kinds that judge answers, with metrics of their own
     ragged: ClassVar[frozenset[str]] = frozenset()  # columns, and columns of truths, whose rows differ in length
+    later: ClassVar[frozenset[str]] = frozenset()  # columns that runs of before they were kept do not have
 
     @abstractmethod
     def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:

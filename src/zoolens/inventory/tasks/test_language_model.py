@@ -16,7 +16,8 @@ from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
 from zoolens.inventory.runtimes.runtime import TensorSpec
 from zoolens.inventory.tasks.documents import AnswerClasses, as_json
-from zoolens.inventory.tasks.language_model import ROLE, Foreseen, LanguageModel, _constant
+from zoolens.inventory.tasks.foreseen_columns import Foreseen
+from zoolens.inventory.tasks.language_model import ROLE, LanguageModel, _constant
 from zoolens.inventory.tasks.output_setup import OutputSetup
 from zoolens.inventory.tasks.scoring.next_tokens import compare_tokens, kept_tokens, most_likely
 from zoolens.inventory.tasks.task import Answers

@@ -31,7 +31,7 @@ from zoolens.findings.comparisons.text_disagreements import compared_text
 from zoolens.findings.comparisons.token_texts import RunTokenizer
 from zoolens.inventory.datasets.previews import LETTERS_OF_WHOLE
 from zoolens.inventory.manifests.schema_texts import PREDICTING
-from zoolens.inventory.tasks.language_model import answered_positions
+from zoolens.inventory.tasks.foreseen_columns import answered_positions
 
 MOST_TEXTS: Final = 24
 MOST_TOKENS: Final = 600  # of a text

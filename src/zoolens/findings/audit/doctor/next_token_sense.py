@@ -20,7 +20,7 @@ from zoolens.findings.audit.doctor.evidence_figures import JudgedAnswers
 from zoolens.findings.audit.doctor.figure_words import FigureWords
 from zoolens.findings.audit.doctor.search import found_nothing
 from zoolens.inventory.manifests.schema_texts import PREDICTING
-from zoolens.inventory.tasks.language_model import answered_positions
+from zoolens.inventory.tasks.foreseen_columns import answered_positions
 from zoolens.inventory.tasks.task import Answers
 
 LEAST_TEXTS: Final = 6  # with fewer, no pattern of signs has a probability below 5 %

@@ -12,7 +12,8 @@ from zoolens.findings.audit.doctor.next_token_sense import Works
 from zoolens.inventory.catalog.draft import draft_manifest
 from zoolens.inventory.manifests.files import write_manifest
 from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer
-from zoolens.inventory.tasks.language_model import Foreseen, LanguageModel, foreseen_tokens
+from zoolens.inventory.tasks.foreseen_columns import Foreseen
+from zoolens.inventory.tasks.language_model import LanguageModel, foreseen_tokens
 from zoolens.inventory.tasks.scoring.next_tokens import kept_tokens
 from zoolens.inventory.tasks.task import Answers
 from zoolens.testing import language_models

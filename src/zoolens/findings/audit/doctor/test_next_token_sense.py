@@ -6,7 +6,8 @@ import pytest
 from zoolens.findings.audit.doctor.evidence import Evidence
 from zoolens.findings.audit.doctor.evidence_figures import JudgedAnswers
 from zoolens.findings.audit.doctor.next_token_sense import Works, next_token_sense
-from zoolens.inventory.tasks.language_model import Foreseen, LanguageModel
+from zoolens.inventory.tasks.foreseen_columns import Foreseen
+from zoolens.inventory.tasks.language_model import LanguageModel
 from zoolens.inventory.tasks.scoring.next_tokens import kept_tokens
 from zoolens.inventory.tasks.task import Answers
 

@@ -296,7 +296,9 @@ def tensor_specs(messages: list[Message]) -> tuple[TensorSpec, ...]:
     return tuple(_tensor_spec(**message) for message in messages)
 
 
-def _tensor_spec(name: Any, shape: Any, dtype: Any, scale: Any = None, zero_point: Any = None) -> TensorSpec:
+def _tensor_spec(
+    name: Any, shape: Any, dtype: Any, scale: Any = None, zero_point: Any = None, likeliest_only: Any = False
+) -> TensorSpec:
     extents = tuple(shape)
     if not (isinstance(name, str) and isinstance(dtype, str)):
         raise ValueError("a tensor whose name or type is not text")  # noqa: TRY004 - same kind as the next
@@ -304,7 +306,7 @@ def _tensor_spec(name: Any, shape: Any, dtype: Any, scale: Any = None, zero_poin
         raise ValueError("a tensor without a possible shape")
     if not all(value is None or isinstance(value, int | float) for value in (scale, zero_point)):
         raise ValueError("a tensor whose scale is not a number")
-    return TensorSpec(name, extents, dtype, scale, zero_point)
+    return TensorSpec(name, extents, dtype, scale, zero_point, bool(likeliest_only))
 
 
 def _is_extent(extent: Any) -> bool:

@@ -143,7 +143,7 @@ class OpenAiSession(Session):
         self._client, self._vocabulary, self._top = client, vocabulary, top
         self._echoes: bool | None = None
         self.inputs = (TensorSpec(declared.name, (None, None), declared.dtype),)
-        self.outputs = (TensorSpec(OUTPUT, (None, None, vocabulary), "float32"),)
+        self.outputs = (TensorSpec(OUTPUT, (None, None, vocabulary), "float32", likeliest_only=True),)
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         check_feeds(self.inputs, feeds)

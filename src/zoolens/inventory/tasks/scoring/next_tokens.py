@@ -1,11 +1,13 @@
 """Distributions over the next token at each position of a text: what is kept of them, and how far two of them agree.
 
-Of a distribution the most likely tokens are kept with the logarithms of their probabilities. What two models make of
-the other tokens is known as one sum for each model, so that their agreement lies in an interval.
+Of a distribution the most likely tokens are kept with the logarithms of their probabilities, and a sample of the
+others. What two models make of the tokens that neither keeps is known as one sum for each model, so that their
+agreement lies in an interval; the sample makes it narrow.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
+from zoolens.inventory.tasks.scoring.token_samples import (
+    KeptOfPositions,
+    TokenSample,
+    Words,
+    kept_of_positions,
+    sampled_tokens,
+    sampled_variation,
+)
 
 _POSITIONS: Final = 16  # whose distributions are made at once: in doubles, 6 MB of a vocabulary of 50,000
 _COMPARED: Final = 1 << 14
@@ -29,14 +39,20 @@ class KeptTokens:
     true: NDArray[np.float32]  # log-probability of the token that follows
     ids: NDArray[np.int32]  # positions × k
     logs: NDArray[np.float32]  # positions × k: log-probabilities
+    sample: TokenSample | None = None  # of the other tokens; None: nothing is known of them one by one
 
 
 def kept_tokens(
-    scores: NDArray[Any], following: NDArray[np.int64], top: int, places: NDArray[np.int64] | None = None
+    scores: NDArray[Any],
+    following: NDArray[np.int64],
+    top: int,
+    places: NDArray[np.int64] | None = None,
+    seeds: Words | None = None,
 ) -> KeptTokens:
     """What is kept of scores (positions × tokens), whose softmax is the distribution of the token that follows.
 
-    `places`: the positions that are wanted, by default all of them.
+    `places`: the positions that are wanted, by default all of them. `seeds`: one for each of them, from which the
+    tokens of the sample are drawn; None: no sample is kept.
     """
     vocabulary, count = scores.shape[1], len(following)
     if following.max(initial=0) >= vocabulary:
@@ -48,27 +64,49 @@ def kept_tokens(
     true, ids, logs = np.empty(count, np.float32), np.empty((count, k), np.int32), np.empty((count, k), np.float32)
     # Written again and again: new memory of this size would take longer than what is computed in it.
     work = np.empty((min(count, _POSITIONS), vocabulary))
+    samples: list[TokenSample] = []
     for first in range(0, count, _POSITIONS):
         some = slice(first, first + _POSITIONS)
         rows = scores[some] if places is None else scores[places[some]]
         if rows.dtype.kind != "f":
             # Numbers that numpy cannot order or negate, such as bfloat16 or unsigned ones.
             rows = rows.astype(np.float64)
-        logarithms = _logarithms_of_sums(rows, work[: len(rows)])
+        largest, totals = _sums_of_powers(rows, work[: len(rows)])
+        logarithms = largest + np.log(totals)
         true[some] = rows[np.arange(len(rows)), following[some]] - logarithms
         ids[some], likely = most_likely(rows, k)
         logs[some] = likely - logarithms[:, np.newaxis]
-    return KeptTokens(true, ids, logs)
+        if seeds is not None:
+            of_rows, tokens = sampled_tokens(work[: len(rows)], totals, seeds[some], ids[some].astype(np.int64))
+            samples.append(
+                TokenSample(
+                    np.bincount(of_rows, minlength=len(rows)).astype(np.int32),
+                    tokens.astype(np.int32),
+                    (rows[of_rows, tokens] - logarithms[of_rows]).astype(np.float32),
+                )
+            )
+    return KeptTokens(true, ids, logs, None if seeds is None else _joined(samples))
 
 
-def _logarithms_of_sums(rows: NDArray[Any], work: Floats) -> Floats:
-    """The logarithm of the sum of e to the power of each score of a row. `work` is overwritten."""
+def _joined(samples: Sequence[TokenSample]) -> TokenSample:
+    if not samples:
+        return TokenSample(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
+    return TokenSample(
+        np.concatenate([each.counts for each in samples]),
+        np.concatenate([each.ids for each in samples]),
+        np.concatenate([each.logs for each in samples]),
+    )
+
+
+def _sums_of_powers(rows: NDArray[Any], work: Floats) -> tuple[Floats, Floats]:
+    """The largest score of each row, and the sum of e to the power of what each score is beside it, which `work` then
+    holds."""
     # NaN where one of them is NaN.
     largest = rows.max(axis=1).astype(np.float64)
     if not np.isfinite(largest).all():
         raise ModelError("The model answered NaN or infinity for a token.")
     np.subtract(rows, largest[:, np.newaxis], out=work)
-    return np.asarray(largest + np.log(np.exp(work, out=work).sum(axis=1)))
+    return largest, np.exp(work, out=work).sum(axis=1)
 
 
 def most_likely(rows: NDArray[Any], count: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -96,16 +134,47 @@ class PositionPairs:
     least: Floats
     divergence: Floats
     same_best: NDArray[np.bool_]
+    # The total variation in two parts (`sampled_variation`); None: no samples of the same tokens were kept.
+    sampled: tuple[Floats, Floats] | None = None
 
 
-def compare_tokens(a: KeptTokens, b: KeptTokens) -> PositionPairs:
-    pieces = [_compared(*(_some(each, first) for each in (a, b))) for first in range(0, max(len(a.ids), 1), _COMPARED)]
-    return PositionPairs(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
+def compare_tokens(a: KeptTokens, b: KeptTokens, seeds: Words | None = None) -> PositionPairs:
+    """`seeds`: from which the samples of both were drawn at each position; None: samples are left aside."""
+    starts = range(0, max(len(a.ids), 1), _COMPARED)
+    pieces = [_compared(*(_some(each, first) for each in (a, b))) for first in starts]
+    sampled = None if seeds is None else _sampled(a, b, seeds)
+    return PositionPairs(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)), sampled)
 
 
 def _some(kept: KeptTokens, first: int) -> KeptTokens:
     some = slice(first, first + _COMPARED)
     return KeptTokens(kept.true[some], kept.ids[some], kept.logs[some])
+
+
+def _sampled(a: KeptTokens, b: KeptTokens, seeds: Words) -> tuple[Floats, Floats] | None:
+    if a.sample is None or b.sample is None:
+        return None
+    pieces = [_Piece(side, side.sample) for side in (a, b)]
+    found = [
+        sampled_variation(*(piece.of(first) for piece in pieces), seeds[first : first + _COMPARED])
+        for first in range(0, max(len(seeds), 1), _COMPARED)
+    ]
+    known, rest = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return known, rest
+
+
+class _Piece:
+    """What a model keeps at some positions of many."""
+
+    def __init__(self, kept: KeptTokens, sample: TokenSample) -> None:
+        self._kept, self._sample = kept, sample
+        self._ends = np.concatenate([[0], np.cumsum(sample.counts)])
+
+    def of(self, first: int) -> KeptOfPositions:
+        last = min(first + _COMPARED, len(self._sample.counts))
+        tokens = slice(int(self._ends[first]), int(self._ends[last]))
+        sample = TokenSample(self._sample.counts[first:last], self._sample.ids[tokens], self._sample.logs[tokens])
+        return kept_of_positions(self._kept.ids[first:last], self._kept.logs[first:last], sample)
 
 
 def _compared(a: KeptTokens, b: KeptTokens) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
