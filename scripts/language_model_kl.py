@@ -5,7 +5,8 @@
 
 For each copy: the Kullback–Leibler divergence of the copy from the reference in nats, over the whole vocabulary and all
 positions of the passages, the share of positions with another best token, and the bits of a value. Both run in
-llama.cpp as they are.
+llama.cpp as they are. From 100 passages on, 95 % intervals over passages, and the difference from the copy in the line
+above on the same passages.
 
 With `--groups` one group of tensors after the other gets back the reference's values and type, and the rest stays as
 it is in the copy: what the divergence falls by is what quantising that group costs. The parts need not add up.
@@ -16,13 +17,15 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
+from zoolens.base.statistics.intervals import Interval
+from zoolens.base.statistics.resampling import AT_LEAST_0, Counts, Limits, resampled_estimates
 from zoolens.inventory.catalog.gguf_tokenizer import tokenizer_json
 from zoolens.inventory.datasets.passages import cut_passages
 from zoolens.inventory.runtimes.llamacpp.gguf_copy import copy_gguf
@@ -32,6 +35,7 @@ from zoolens.inventory.runtimes.llamacpp.llamacpp_runtime import LlamaCpp
 from zoolens.inventory.runtimes.runtime import ModelFiles
 
 Logits = NDArray[np.float32]
+ANYTHING: Limits = (float("-inf"), float("inf"))
 GROUPS = {
     "queries and keys": ("attn_q.", "attn_k."),
     "values": ("attn_v.",),
@@ -44,10 +48,30 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class Distance:
-    """How far a copy lies from the reference."""
+    """How far a copy lies from the reference. `of_passages`: the nats of each passage, and its positions."""
 
     kl: float  # nats, the mean over positions
     parted: float  # share of positions with another best token
+    of_passages: NDArray[np.float64] = field(compare=False, repr=False)
+
+    @property
+    def interval(self) -> Interval | None:
+        return interval_of_ratio(self.of_passages, AT_LEAST_0)
+
+    def less_than(self, other: Distance) -> tuple[float, Interval | None]:
+        """How many nats less than another copy on the same passages."""
+        nats = other.of_passages[:, 0] - self.of_passages[:, 0]
+        return other.kl - self.kl, interval_of_ratio(np.column_stack([nats, self.of_passages[:, 1]]))
+
+
+def interval_of_ratio(of_passages: NDArray[np.float64], limits: Limits = ANYTHING) -> Interval | None:
+    """The interval of the sum of the first column by that of the second, by resampling passages."""
+
+    def aggregate(weights: Counts) -> NDArray[np.float64]:
+        total = weights @ of_passages
+        return np.asarray(total[:, :1] / total[:, 1:], np.float64)
+
+    return resampled_estimates(aggregate, len(of_passages), [limits])[0].interval
 
 
 def texts_as_ids(model: Path, text: str, size: int, count: int) -> list[NDArray[np.int32]]:
@@ -76,7 +100,8 @@ def distance(reference: Sequence[Logits], copy: Iterator[Logits]) -> Distance:
         left, right = log_softmax(ours), log_softmax(theirs)
         divergences.append((np.exp(left) * (left - right)).sum(axis=-1))
         parted.append(ours.argmax(axis=-1) != theirs.argmax(axis=-1))
-    return Distance(float(np.concatenate(divergences).mean()), float(np.concatenate(parted).mean()))
+    of_passages = np.array([(each.sum(), len(each)) for each in divergences])
+    return Distance(float(np.concatenate(divergences).mean()), float(np.concatenate(parted).mean()), of_passages)
 
 
 def bits(model: Path) -> float:
@@ -134,10 +159,19 @@ def main() -> None:
             print(f"{name:22}{each.kl:10.5f}{100 * (whole - each.kl) / whole:8.1f} % less", flush=True)
         return
     originals = list(logits_of(asked.reference, texts))
-    print(f"{'copy':22}{'bits':>8}{'KL, nats':>12}{'best token':>12}")
+    print(f"{'copy':12}{'bits':>8}{'KL, nats':>12}{'[95 %]':>22}{'best token':>12}   less than the line above by")
+    above: Distance | None = None
     for path in asked.copies:
         each = distance(originals, logits_of(path, texts))
-        print(f"{path.stem:22}{bits(path):8.2f}{each.kl:12.6f}{100 * each.parted:10.1f} %", flush=True)
+        less, between = each.less_than(above) if above is not None else (None, None)
+        fewer = "" if less is None else f"   {less:.6f} {_bracketed(between)}"
+        print(f"{path.stem:12}{bits(path):8.2f}{each.kl:12.6f}{_bracketed(each.interval):>22}"
+              f"{100 * each.parted:10.1f} %{fewer}", flush=True)  # fmt: skip
+        above = each
+
+
+def _bracketed(interval: Interval | None) -> str:
+    return "" if interval is None else f"[{interval.low:.6f}, {interval.high:.6f}]"
 
 
 if __name__ == "__main__":

@@ -23,9 +23,10 @@ from zoolens.inventory.manifests.schema import AssetFile, Manifest
 from zoolens.inventory.manifests.schema_texts import PREDICTING
 from zoolens.inventory.manifests.tokenizer import ROLE
 from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer, TokenPlaces
-from zoolens.inventory.tasks.foreseen_columns import Foreseen
+from zoolens.inventory.tasks.foreseen_columns import NO_SEED, Foreseen
 from zoolens.inventory.tasks.language_model import LanguageModel, foreseen_tokens
 from zoolens.inventory.tasks.scoring.next_tokens import kept_tokens
+from zoolens.inventory.tasks.scoring.token_samples import position_seeds, text_seed
 from zoolens.testing import language_models
 
 STACK: Final[dict[str, object]] = {"version": "1", "options": {}, "packages": {}, "python": None, "machine": {}}
@@ -85,13 +86,19 @@ def answered(store: Store, book: Book, name: str, noise: dict[int, float] | floa
     return scored(store, book, name, own)
 
 
-def scored(store: Store, book: Book, name: str, scores: Sequence[np.ndarray], top: int = 8) -> Run:
-    """A model with these scores of each text, of which so many of the most likely tokens are kept."""
+def scored(
+    store: Store, book: Book, name: str, scores: Sequence[np.ndarray], top: int = 8, *, sampled: bool = False
+) -> Run:
+    """A model with these scores of each text, of which so many of the most likely tokens are kept. `sampled`: and a
+    sample of the others, as runs of today have it."""
     kept = []
     for where, own in zip(book.places, scores, strict=True):
         assert where.ids is not None
         following = where.ids[foreseen_tokens(where)]
-        kept.append(Foreseen(following, kept_tokens(own, following, top), len(str(where.sample).encode())))
+        seed = text_seed(str(where.sample)) if sampled else NO_SEED
+        seeds = position_seeds(np.array([seed]), np.array([len(following)])) if sampled else None
+        of_text = kept_tokens(own, following, top, seeds=seeds)
+        kept.append(Foreseen(following, of_text, len(str(where.sample).encode()), seed))
     return _written(store, book, name, kept)
 
 

@@ -90,7 +90,8 @@ class Gate(ABC, Generic[Judged]):
             raise NotKnown(
                 f"{self.metric} lies between {100 * low:.2f} and {100 * high:.2f} %, since not all tokens were kept, "
                 f"so that the gate {self.text!r} would prove nothing.",
-                hint="Keep more tokens, with {op: next_tokens, top: 1000} in both manifests, or choose another limit.",
+                hint="Evaluate both on more texts, with --fresh where a run is older than samples of unlikely tokens, "
+                "or choose another limit.",
             )
         where = f"{self.metric}[{scope}]" if scope else self.metric
         return holds, f"{self.text}: {where} {self.verb} {100 * value:.2f} %"

@@ -61,7 +61,8 @@ def silence_words(silent: int, n: int) -> str:
 
 
 def next_token_words(found: NextTokenFigures) -> str:
-    """How two language models differ. What is known of the tokens that are not kept is their sum alone."""
+    """How two language models differ. Of the tokens that are not kept the sum is known, and a sample where one was
+    drawn."""
     low, high = found.agreement
     kept = f"the {found.kept} likeliest tokens" if found.kept > 1 else "the likeliest token"
     return (
@@ -69,14 +70,17 @@ def next_token_words(found: NextTokenFigures) -> str:
         f"{_range(found.same_best_interval, 100, '.2f')}, KL divergence of B from A {found.divergence:.3g} nats a token"
         f"{_range(found.divergence_interval, 1, '.3g')} (over {kept} and the others as one, so at least that over all "
         "tokens), "
-        f"1 − total variation over all tokens between {100 * low:.2f} and {100 * high:.2f} %{_rest_words(low, high)}"
+        f"1 − total variation over all tokens between {100 * low:.2f} and {100 * high:.2f} %{_rest_words(found)}"
     )
 
 
-def _rest_words(low: float, high: float) -> str:
-    """What a bound can be at best, of models that are equal too: tokens that were not kept count as other ones."""
+def _rest_words(found: NextTokenFigures) -> str:
+    """How the limits are known, and what a bound can be at best, of models that are equal too."""
+    low, high = found.agreement
     if high - low < _LEAST_TOLD:
         return ""
+    if found.sampled:
+        return " (by a sample of the others; limits of samples are wrong in two cases of a million)"
     rest = f"{100 * (high - low):.2f} %"
     return f" (whether both give the other {rest} to the same tokens is not known: bounds count them as different)"
 

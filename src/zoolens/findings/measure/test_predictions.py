@@ -14,6 +14,9 @@ from zoolens.findings.measure.prediction_buffer import AnswerBatch, PredictionBu
 from zoolens.findings.measure.predictions import read_predictions
 from zoolens.findings.measure.suspicions import remarks
 from zoolens.inventory.tasks.classification import best_classes
+from zoolens.inventory.tasks.foreseen_columns import SAMPLE, Foreseen
+from zoolens.inventory.tasks.scoring.next_tokens import kept_tokens
+from zoolens.inventory.tasks.scoring.token_samples import position_seeds
 
 VALUES = [-2.0, -1e-7, 0.0, -0.0, 0.125, 0.25, 0.5, 1.0]
 
@@ -40,6 +43,24 @@ def made(probabilities, labels):
     probabilities = np.asarray(probabilities, np.float32)
     buffer.add([f"i{n}" for n in range(len(labels))], np.asarray(labels), [AnswerBatch(probabilities, probabilities)])
     return read_predictions(buffer.take(), ("cat", "dog", "eel"))
+
+
+def test_a_run_that_was_begun_before_a_column_was_kept_has_it_of_no_input():
+    def part(start):
+        scores, following = np.random.default_rng(start).normal(size=(4, 9)), np.zeros(4, np.int64)
+        text = Foreseen(
+            following, kept_tokens(scores, following, 3, seeds=position_seeds(np.array([7]), np.array([4]))), 9, 7
+        )
+        buffer = PredictionBuffer(start, ["language-model"])
+        buffer.add([f"i{start}"], np.array([-1]), [AnswerBatch([text], {"logits": scores[None]})])
+        return buffer.take()
+
+    old = part(0).drop_columns([*SAMPLE])
+    table = pa.concat_tables([old, part(1)], promote_options="default")
+    columns = read_predictions(table, declared=[{"task": "language-model"}]).main.columns
+    assert {"following", "top_ids", "digest"} <= set(columns)
+    assert not set(SAMPLE) & set(columns)
+    assert set(SAMPLE) <= set(read_predictions(part(0), declared=[{"task": "language-model"}]).main.columns)
 
 
 def test_metrics_of_a_case_done_by_hand():

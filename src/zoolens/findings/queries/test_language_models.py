@@ -10,6 +10,7 @@ from zoolens.base.store.store import open_store
 from zoolens.base.verdicts import NotKnown, Outcome
 from zoolens.findings.comparisons.behaviour import pair_answers
 from zoolens.findings.comparisons.compare import compare, verdict_of_report
+from zoolens.findings.comparisons.disagreements import disagree
 from zoolens.findings.comparisons.equivalence import equiv, verdict_of_equivalence
 from zoolens.findings.comparisons.equivalence_words import data_lines
 from zoolens.findings.comparisons.gate import parse_equivalence_gate, parse_gate
@@ -120,6 +121,29 @@ def test_a_gate_proves_nothing_where_tokens_were_not_kept(other_rests, limit, ho
                 gate.verdict(report)
         else:
             assert gate.verdict(report)[0] is holds
+
+
+def test_samples_of_unlikely_tokens_tell_what_the_likely_ones_leave_open(tmp_path):
+    book = written_book(tmp_path, "AB HELLO WORLD\nWHAT IS IT?\n1234 AB+CD, ABBA\n" * 20, 24)
+    sides = with_other_rests(book, 8, 0.2)
+    with open_store(tmp_path / "store.sqlite") as store:
+        for name, scores in zip(("one", "two", "copy"), (*sides, sides[0]), strict=True):
+            scored(store, book, name, scores, sampled=True)
+        low, high = next_tokens_of(equiv("file:one", "file:two", store=store)).agreement
+        assert low <= 0.8 <= high
+        assert high - low < 0.05
+        low, high = next_tokens_of(equiv("file:one", "file:copy", store=store)).agreement
+        assert (high, low) == (1, pytest.approx(1, abs=0.005))
+        answer = query("TASK language-model CORR one WITHIN 90%", store=store)
+        assert [match.row.attributes["name"] for match in answer.matches] == ["copy"]
+        assert answer.undecided == 0
+        contested = disagree("file:one", n=1, store=store)
+        assert all(each.least <= each.agreement for each in contested.inputs)
+
+
+def next_tokens_of(found):
+    ((output,),) = (pair.outputs for pair in found.on)
+    return output.next_tokens
 
 
 def test_a_bound_of_the_most_that_the_agreement_can_be_would_not_hold(other_rests):

@@ -88,7 +88,8 @@ class LanguageModel(Task):
     truth_is_sample = True
     agreement_is_exact = False
     closer_agreement = (
-        "Keep more tokens of each distribution (`next_tokens: {top: 1000}` in the manifests), and `zoolens eval` again."
+        "Give `zoolens eval` more texts, and evaluate with --fresh what was measured before samples of unlikely tokens "
+        "were kept. Of an endpoint, keep more tokens (`next_tokens: {top: 1000}` in the manifests)."
     )
     by_truth: ClassVar[Mapping[str, str]] = {"choice": "multiple-choice", "prompt": "generation"}
     ragged = RAGGED
@@ -159,7 +160,8 @@ class LanguageModel(Task):
             return PairFigures()
         means = float(np.mean(texts.pairs.divergence)), float(np.mean(texts.pairs.same_best))
         likely, intervals = min(width(a), width(b)), _over_texts(a, texts.pairs)
-        return PairFigures(next_tokens=NextTokenFigures(*means, texts.mean, likely, *intervals))
+        sampled = texts.pairs.sampled is not None
+        return PairFigures(next_tokens=NextTokenFigures(*means, texts.mean, likely, *intervals, sampled=sampled))
 
     def silent(self, answers: Answers) -> NDArray[np.bool_]:
         return np.asarray(ragged_column(answers, FOLLOWING).lengths == 0)
@@ -266,7 +268,7 @@ def _bytes_of(places: TokenPlaces, targets: NDArray[np.int64]) -> int:
     return len(text[start:stop].encode("utf-8", "surrogatepass"))
 
 
-def _over_texts(answers: Answers, pairs: PositionPairs) -> list[Interval | None]:
+def _over_texts(answers: Answers, pairs: PositionPairs) -> tuple[Interval | None, Interval | None]:
     """Intervals of the divergence and of the share of equal best tokens, by resampling texts."""
     rows = ragged_column(answers, FOLLOWING)
     of_texts = np.column_stack([sums(rows, pairs.divergence), sums(rows, pairs.same_best), rows.lengths])
@@ -276,7 +278,8 @@ def _over_texts(answers: Answers, pairs: PositionPairs) -> list[Interval | None]
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(total[:, :2] / total[:, 2:], np.float64)
 
-    return [found.interval for found in resampled_estimates(aggregate, len(rows), [AT_LEAST_0, SHARE])]
+    divergence, same_best = resampled_estimates(aggregate, len(rows), [AT_LEAST_0, SHARE])
+    return divergence.interval, same_best.interval
 
 
 def _lost(answers: Answers) -> Floats:

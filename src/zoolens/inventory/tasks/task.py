@@ -74,11 +74,12 @@ class NextTokenFigures:
 
     divergence: float  # mean Kullback–Leibler divergence of B from A in nats a token: at most that of all tokens
     same_best: float  # share of positions at which both find the same token most likely
-    agreement: Interval  # surely holds the mean agreement over all tokens
+    agreement: Interval  # holds the mean agreement over all tokens: surely, or but for two cases in a million
     kept: int
     # Intervals over texts, of whose positions none is independent of the others; None: too few texts, or no spread.
     divergence_interval: Interval | None = None
     same_best_interval: Interval | None = None
+    sampled: bool = False  # the other tokens are known by a sample of them
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,10 +17,11 @@ from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.preprocess.tokenizer_client import TokenPlaces
 from zoolens.inventory.runtimes.runtime import TensorSpec
 from zoolens.inventory.tasks.documents import AnswerClasses, as_json
-from zoolens.inventory.tasks.foreseen_columns import Foreseen
+from zoolens.inventory.tasks.foreseen_columns import NO_SEED, SAMPLE, Foreseen
 from zoolens.inventory.tasks.language_model import ROLE, LanguageModel, _constant
 from zoolens.inventory.tasks.output_setup import OutputSetup
 from zoolens.inventory.tasks.scoring.next_tokens import compare_tokens, kept_tokens, most_likely
+from zoolens.inventory.tasks.scoring.token_samples import position_seeds, text_seed
 from zoolens.inventory.tasks.task import Answers
 from zoolens.testing.task_contract import N, TaskContract
 
@@ -116,11 +118,11 @@ def places(ids, ends, special=0, *, text=TEXT, cut=False, side="right"):
     return TokenPlaces(text, begins, np.array(ends), texts, texts, side, np.array(ids), cut)
 
 
-def read(scores, memo, **step):
+def read(scores, memo, *, likeliest_only=False, **step):
     tokenizer = Tokenizer(max_length=8, vocabulary=VOCABULARY)
     declared = Input(modality="text", shape=[None, None], dtype="int64", tokenizer=tokenizer)
     output = Output(task="language-model", postprocess=[{"op": "next_tokens", **step}])
-    tensors = {ROLE: TensorSpec("logits", (None, None, None), "float32")}
+    tensors = {ROLE: TensorSpec("logits", (None, None, None), "float32", likeliest_only=likeliest_only)}
     (found,) = LanguageModel().reader(OutputSetup(output, (declared,), tensors))({ROLE: scores}, [memo])
     return found
 
@@ -219,6 +221,84 @@ def test_a_pair_is_told_with_what_is_not_known():
     assert (found.kept, found.divergence > 0) == (5, True)
     same = task.figures(a, a).next_tokens
     assert (same.divergence, same.same_best, same.agreement.high) == (0, 1, 1)
+
+
+def sampled_text(scores, text="a text"):
+    following = np.zeros(len(scores), np.int64)
+    seed = text_seed(text)
+    seeds = position_seeds(np.array([seed]), np.array([len(scores)]))
+    return Foreseen(following, kept_tokens(scores, following, 5, seeds=seeds), 9, seed)
+
+
+def noisy_pair(seed, lengths, noise):
+    random = np.random.default_rng(seed)
+    first = [3 * random.normal(size=(count, VOCABULARY)) for count in lengths]
+    return first, [scores + noise * random.normal(size=scores.shape) for scores in first]
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 1 << 30), noise=st.sampled_from([0.0, 0.01, 0.3, 3.0]))
+def test_limits_hold_what_all_tokens_would_tell(seed, noise):
+    sides = noisy_pair(seed, (1, 4, 0, 40), noise)
+    a, b = (answers([sampled_text(each, str(place)) for place, each in enumerate(side)]) for side in sides)
+    task, true = LanguageModel(), []
+    for ours, theirs in zip(*sides, strict=True):
+        p, q = (np.exp(log_softmax(each)) if len(each) else each for each in (ours, theirs))
+        true.append(np.minimum(p, q).sum(axis=1).mean() if len(p) else 1.0)
+    assert (task.least_agreement(a, b) <= np.array(true) + 1e-5).all()
+    assert (task.agreement(a, b) >= np.array(true) - 1e-5).all()
+    found = task.figures(a, b).next_tokens
+    assert found.sampled
+    assert found.agreement.low - 1e-5 <= np.mean(true) <= found.agreement.high + 1e-5
+
+
+def test_a_sample_makes_the_limits_narrow():
+    sides = noisy_pair(0, (200, 300), 0.01)
+    a, b = (answers([sampled_text(each, str(place)) for place, each in enumerate(side)]) for side in sides)
+    task = LanguageModel()
+    narrow, wide = (task.figures(*pair).next_tokens.agreement for pair in ((a, b), (without(a), without(b))))
+    assert wide.low <= narrow.low < narrow.high <= wide.high
+    assert wide.high - wide.low > 0.08
+    assert narrow.high - narrow.low < 0.02
+
+
+def without(kept, *names):
+    """As a run of before samples were kept."""
+    gone = names or SAMPLE
+    return replace(kept, columns={name: each for name, each in kept.columns.items() if name not in gone})
+
+
+def test_samples_of_one_side_and_of_other_texts_are_left_aside():
+    ours, theirs = noisy_pair(1, (30,), 0.1)
+    a, b = answers([sampled_text(ours[0])]), answers([sampled_text(theirs[0])])
+    other = answers([sampled_text(theirs[0], "another text")])
+    task = LanguageModel()
+    wanted = task.least_agreement(without(a), without(b))
+    for pair in ((a, without(b)), (without(a), b), (a, without(b, "seed")), (a, other)):
+        np.testing.assert_array_equal(task.least_agreement(*pair), wanted)
+        assert not task.figures(*pair).next_tokens.sampled
+    assert (task.least_agreement(a, b) > wanted + 0.05).all()
+
+
+def test_a_token_for_the_beginning_takes_its_sample_with_it():
+    """Of a text that one model foresees from its first token on, the other positions are compared."""
+    scores, _ = noisy_pair(2, (12, 1, 7), 0.0)
+    longer = answers([sampled_text(each, str(place)) for place, each in enumerate(scores)])
+    shorter = answers([sampled_text(each[1:], str(place)) for place, each in enumerate(scores)])
+    task = LanguageModel()
+    ours, theirs = task.on_common_ground(longer, shorter)
+    for name in SAMPLE:
+        for mine, other in zip(ours.columns[name], theirs.columns[name], strict=True):
+            np.testing.assert_array_equal(mine, other)
+    assert task.least_agreement(ours, theirs)[0] > 0.9
+
+
+def test_of_scores_that_are_not_the_models_no_sample_is_kept():
+    scores, memo = scored(3), places([5, 6, 7], [1, 3, 5])
+    assert read(scores, memo).kept.sample is not None
+    assert read(scores, memo, likeliest_only=True).kept.sample is None
+    (seed,) = answers([read(scores, memo, likeliest_only=True)]).columns["seed"]
+    assert seed == NO_SEED
 
 
 def test_tokens_without_any_probability_are_null_in_documents():

@@ -142,8 +142,8 @@ def compare_tokens(a: KeptTokens, b: KeptTokens, seeds: Words | None = None) -> 
     """`seeds`: from which the samples of both were drawn at each position; None: samples are left aside."""
     starts = range(0, max(len(a.ids), 1), _COMPARED)
     pieces = [_compared(*(_some(each, first) for each in (a, b))) for first in starts]
-    sampled = None if seeds is None else _sampled(a, b, seeds)
-    return PositionPairs(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)), sampled)
+    agreement, least, divergence, same_best = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
+    return PositionPairs(agreement, least, divergence, same_best, _sampled(a, b, seeds))
 
 
 def _some(kept: KeptTokens, first: int) -> KeptTokens:
@@ -151,19 +151,19 @@ def _some(kept: KeptTokens, first: int) -> KeptTokens:
     return KeptTokens(kept.true[some], kept.ids[some], kept.logs[some])
 
 
-def _sampled(a: KeptTokens, b: KeptTokens, seeds: Words) -> tuple[Floats, Floats] | None:
-    if a.sample is None or b.sample is None:
+def _sampled(a: KeptTokens, b: KeptTokens, seeds: Words | None) -> tuple[Floats, Floats] | None:
+    if seeds is None or a.sample is None or b.sample is None:
         return None
-    pieces = [_Piece(side, side.sample) for side in (a, b)]
+    ours, theirs = _Pieces(a, a.sample), _Pieces(b, b.sample)
     found = [
-        sampled_variation(*(piece.of(first) for piece in pieces), seeds[first : first + _COMPARED])
+        sampled_variation(ours.of(first), theirs.of(first), seeds[first : first + _COMPARED])
         for first in range(0, max(len(seeds), 1), _COMPARED)
     ]
     known, rest = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return known, rest
 
 
-class _Piece:
+class _Pieces:
     """What a model keeps at some positions of many."""
 
     def __init__(self, kept: KeptTokens, sample: TokenSample) -> None:

@@ -127,10 +127,10 @@ def sampled_variation(a: KeptOfPositions, b: KeptOfPositions, seeds: Words) -> t
     exact = _likely(a, first) & _likely(b, second)
     count = len(seeds)
     known = np.bincount(positions[exact], np.abs(p - q)[exact], minlength=count)
-    drawn = _drawn(seeds[positions], ids.astype(np.uint32)) * 2.0**-_BITS
+    drawn = _drawn(seeds[positions], ids.astype(np.uint32)).astype(np.float64) * 2.0**-_BITS
     terms = _excess(p / SPACING, q / SPACING, drawn) + _excess(q / SPACING, p / SPACING, drawn)
     rest = np.bincount(positions[~exact], SPACING * terms[~exact], minlength=count)
-    return 0.5 * known, 0.5 * rest
+    return np.asarray(0.5 * known, np.float64), np.asarray(0.5 * rest, np.float64)
 
 
 def _side_by_side(
