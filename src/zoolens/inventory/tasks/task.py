@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 DEFAULT_TASK: Final = "classification"  # of an output whose manifest names none
 TOLERANCE: Final = 1e-3  # of relative l2 distance, below which two vectors count as the same answer
 UNKNOWN: Final = Interval(float("nan"), float("nan"))
-
 TRUTH_KNOWN: Final = "known"  # a column of truths: 1 where the dataset says what is right, else 0
 
 Floats = NDArray[np.float64]

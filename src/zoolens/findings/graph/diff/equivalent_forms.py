@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from zoolens.findings.graph.importers.onnx.empty_caches import MASKS_FACT
 from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.passes.attention_settings import keep_few_heads, set_causal, share_tables
 from zoolens.findings.graph.passes.folded_norms import folded_scales
@@ -24,6 +25,13 @@ Forms = tuple[tuple[str, Form], ...]  # what the verdict says of a form, and the
 
 def _each(form: Callable[[Graph], Graph]) -> Form:
     return lambda a, b: (form(a), form(b))
+
+
+def left_aside(a: Graph, b: Graph) -> tuple[str, ...]:
+    """What the verdict says that was not compared, because no graph shows it."""
+    if MASKS_FACT not in a.facts and MASKS_FACT not in b.facts:
+        return ()
+    return ("texts from their beginning on are compared, not how past keys and values are used",)
 
 
 def _leading_constants(a: Graph, b: Graph) -> tuple[Graph, Graph]:

@@ -18,7 +18,7 @@ from zoolens.findings.graph.diff.alignment import Alignment, align
 from zoolens.findings.graph.diff.cost_shares import INTERPLAY, with_shares
 from zoolens.findings.graph.diff.diff_causes import CONSTANTS, NORM, NORM_PLACEMENT, WIRING
 from zoolens.findings.graph.diff.diff_findings import Difference, differences
-from zoolens.findings.graph.diff.equivalent_forms import FORMS, Form
+from zoolens.findings.graph.diff.equivalent_forms import FORMS, Form, left_aside
 from zoolens.findings.graph.diff.foldable_norms import could_be_folded, prepares_input
 from zoolens.findings.graph.diff.other_batches import batch_gaps
 from zoolens.findings.graph.diff.place_names import place_of
@@ -217,7 +217,8 @@ def diff(a: Graph, b: Graph, *, names: tuple[str, str] = ("a", "b"), exported: b
     norms and numbers into layers, or written them in other forms. Two networks in code are compared as they are: a norm
     that only one side has is a difference."""
     held = (held_parameters(a), held_parameters(b))
-    return replace(_diff(a, b, names, exported), held=held)
+    found = _diff(a, b, names, exported)
+    return replace(found, held=held, forms=(*found.forms, *left_aside(a, b)))
 
 
 def _diff(a: Graph, b: Graph, names: tuple[str, str], exported: bool) -> Diff:
