@@ -19,6 +19,7 @@ from zoolens.findings.audit.networks import ZooNetwork
 from zoolens.findings.graph.diff.cost_shares import INTERPLAY
 from zoolens.findings.graph.diff.diff_causes import CLASSES, CONSTANTS, INPUT_SIZE
 from zoolens.findings.graph.diff.report import diff
+from zoolens.findings.graph.diff.unknown_numbers import unknown_masks
 from zoolens.findings.graph.ir.equality import same_structure
 from zoolens.findings.graph.ir.rotary_tables import has_rotary_tables
 
@@ -126,10 +127,12 @@ def compare(base: ZooNetwork, other: ZooNetwork, memo: Memo) -> StructureCompari
 def told(job: Job) -> dict[str, Any]:
     """How one graph differs from another, in words."""
     base, other = map(received, job["graphs"])
-    # Most are, and seeing that takes a tenth of the time.
-    if job["understood"] and same_structure(base, other) and not any(map(has_rotary_tables, (base, other))):
+    names: tuple[str, str] = tuple(job["labels"])
+    # Most are, and seeing that takes a tenth of the time. Equal structures say nothing of numbers that are not known.
+    tables = has_rotary_tables(base) or has_rotary_tables(other)
+    if job["understood"] and same_structure(base, other) and not tables and not unknown_masks(base, other, names):
         return {"verdict": "the same network", "differences": [], "outcome": Outcome.SAME.value}
-    compared = diff(base, other, names=tuple(job["labels"]))
+    compared = diff(base, other, names=names)
     differences = [
         asdict(DifferenceWords(difference.cause, difference.text, difference.macs))
         for difference in compared.differences
