@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from zoolens.inventory.datasets.truth import Truth
 from zoolens.inventory.tasks.judgement import Judgement
-from zoolens.inventory.tasks.task import TRUTH_KNOWN, Answers, NextTokenFigures, Task, taken_answers, task_named
+from zoolens.inventory.tasks.pair_figures import NextTokenFigures
+from zoolens.inventory.tasks.task import TRUTH_KNOWN, Answers, Task, taken_answers, task_named
 
 INPUTS = 4_000
 Random = np.random.Generator

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import tempfile
 import weakref
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,8 +28,15 @@ _engines: Final = weakref.WeakKeyDictionary[Engine, Path]()  # that this process
 # `query` opens the store anew. Making a statement takes as long as executing it: stores of one process share what was
 # made, which saves a third of the processor time of a small evaluation.
 _compiled: Final = LRUCache[Any, Any](1000)
-_dialects: Final[dict[str, Dialect]] = {}
 BUSY_SECONDS: Final = 5.0  # SQLite waits this long by itself; `retry` goes on from there
+
+
+@cache
+def _dialect() -> Dialect:
+    """SQLite as all stores of this process speak it. It is complete once an engine has connected."""
+    engine = create_engine("sqlite://", json_serializer=to_json)
+    engine.connect().close()
+    return engine.dialect
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
@@ -82,7 +90,7 @@ def _sqlite(path: Path, patience: float) -> Engine:
         max_overflow=32,
         execution_options={"compiled_cache": _compiled},
     )
-    engine.dialect = _dialects.setdefault("sqlite", engine.dialect)
+    engine.dialect = _dialect()
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     _engines[engine] = path

@@ -20,17 +20,10 @@ from zoolens.base.statistics.intervals import Interval, paired_difference
 from zoolens.findings.comparisons.compatibility import Compatibility
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.measure.predictions import renumbered
+from zoolens.inventory.tasks.pair_figures import NextTokenFigures, PairFigures
 from zoolens.inventory.tasks.scoring.continuations import ContinuationFigures
 from zoolens.inventory.tasks.scoring.sample_tests import SampleFigures
-from zoolens.inventory.tasks.task import (
-    TOLERANCE,
-    Answers,
-    Floats,
-    NextTokenFigures,
-    PairFigures,
-    known_truths,
-    task_named,
-)
+from zoolens.inventory.tasks.task import TOLERANCE, Answers, Floats, known_truths, task_named
 
 
 @dataclass(frozen=True)
@@ -135,6 +128,14 @@ class PairedAnswers:
         if task.agreement_is_exact:
             return self.agreement
         return np.asarray(task.least_agreement(self.a, self.b, self.tolerance), np.float64)
+
+    @property
+    def mean(self) -> Interval:
+        """Between which numbers the mean agreement lies."""
+        if task_named(self.a.task).agreement_is_exact:
+            middle = float(self.agreement.mean())
+            return Interval(middle, middle)
+        return task_named(self.a.task).mean_agreement(self.a, self.b, self.tolerance)
 
     def agreement_lower(self, alpha: float) -> float:
         """The true mean agreement is at least this, with confidence 1 − alpha; NaN where the agreement is not known.

@@ -31,6 +31,7 @@ import numpy as np
 
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.phrases import first_few
+from zoolens.base.statistics.intervals import Interval
 from zoolens.base.store.records import Observation, is_disturbed
 from zoolens.base.store.scopes import parse_scope
 from zoolens.base.verdicts import UNKNOWN, NotKnown, UnknownGate
@@ -90,8 +91,8 @@ class Gate(ABC, Generic[Judged]):
             raise NotKnown(
                 f"{self.metric} lies between {100 * low:.2f} and {100 * high:.2f} %, since not all tokens were kept, "
                 f"so that the gate {self.text!r} would prove nothing.",
-                hint="Evaluate both on more texts, with --fresh where a run is older than samples of unlikely tokens, "
-                "or choose another limit.",
+                hint="Evaluate both on more and longer texts, with --fresh where a run is older than samples of "
+                "unlikely tokens, or choose another limit.",
             )
         where = f"{self.metric}[{scope}]" if scope else self.metric
         return holds, f"{self.text}: {where} {self.verb} {100 * value:.2f} %"
@@ -101,10 +102,11 @@ class Gate(ABC, Generic[Judged]):
         return "is"
 
 
-def _least_agreement(output: ComparedOutput) -> float:
-    """What the agreement is at least: that of language models is not known further than their tokens were kept."""
+def _limits(output: ComparedOutput) -> Interval:
+    """Between which numbers the agreement lies: that of language models is not known further than their tokens were
+    kept."""
     figures = output.next_tokens
-    return output.agreement if figures is None else min(output.agreement, figures.agreement.low)
+    return Interval(output.agreement, output.agreement) if figures is None else figures.agreement
 
 
 # --- of a comparison
@@ -137,7 +139,7 @@ class ComparisonGate(Gate["Report"]):
         if self.metric != _DISAGREEMENT:
             return None
         known = [] if report.answers is None else [1 - report.answers.agreement]
-        return max([*known, *(1 - _least_agreement(output) for output in report.vectors)], default=None)
+        return max([*known, *(1 - _limits(output).low for output in report.vectors)], default=None)
 
     def _values(self, report: Report) -> dict[str, float]:
         """The quantity the condition is about, by scope."""
@@ -149,7 +151,7 @@ class ComparisonGate(Gate["Report"]):
                 hint="`zoolens equiv` has gates too, and says which outputs it leaves out.",
             )
         if self.metric == _DISAGREEMENT and compared:
-            shares = [1 - output.agreement for output in compared]
+            shares = [1 - _limits(output).high for output in compared]
             if any(map(math.isnan, shares)):
                 raise NotKnown(
                     "The share of equal answers is not a number, so that a gate on disagreement would prove nothing.",
@@ -291,7 +293,7 @@ class EquivalenceGate(Gate["Equivalence"]):
     def other_end(self, report: Equivalence) -> float | None:
         if self.metric != "agreement":
             return None
-        return min(_least_agreement(output) for pair in report.comparable for output in pair.outputs)
+        return min(_limits(output).low for pair in report.comparable for output in pair.outputs)
 
 
 def parse_equivalence_gate(text: str) -> EquivalenceGate | UnknownGate[Equivalence]:
@@ -308,6 +310,10 @@ def parse_equivalence_gate(text: str) -> EquivalenceGate | UnknownGate[Equivalen
     return EquivalenceGate(text.strip(), match["metric"], match["op"], float(match["number"]) / 100)
 
 
+def _agreement(report: Equivalence) -> float:
+    return float(np.min([_limits(output).high for pair in report.comparable for output in pair.outputs]))
+
+
 def _identical(report: Equivalence) -> float:
     # numpy's minimum of a NaN, which stands for outputs that were not kept, is NaN.
     return float(np.min([output.identical for pair in report.comparable for output in pair.outputs]))
@@ -320,7 +326,7 @@ def _accuracy_drop(report: Equivalence) -> float | None:
 
 
 _EQUIVALENCE_METRICS: Final[Mapping[str, Callable[[Equivalence], float | None]]] = {
-    "agreement": lambda report: report.agreement,
+    "agreement": _agreement,
     "guaranteed": lambda report: report.guaranteed,
     "identical": _identical,
     "accuracy_drop": _accuracy_drop,

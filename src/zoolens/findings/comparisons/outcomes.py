@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from zoolens.base.verdicts import Coverage, Gap, Tally, Verdict, judged
-from zoolens.inventory.tasks.task import NextTokenFigures, task_named
+from zoolens.inventory.tasks.pair_figures import NextTokenFigures
+from zoolens.inventory.tasks.task import task_named
 
 _NO_AGREEMENT: Final = "The task of the output computes the agreement: correct it."
+_LARGER_SAMPLE: Final = "Give `zoolens eval` more and longer texts."
 _ALL: Final = 1 - 1e-5  # of the probability, as rounded logarithms give it
 
 
@@ -53,4 +55,6 @@ def open_gap(output: ComparedOutput, identical: float) -> Gap | None:
     if figures is None or output.agreement < 1 or identical == 1 or figures.agreement.low >= _ALL:
         return None
     rest = f"{100 * (1 - figures.agreement.low):.2f} %"
+    if figures.sampled:
+        return Gap(f"differences of up to {rest}, which samples of tokens do not show", remedy=_LARGER_SAMPLE)
     return Gap(f"tokens that were not kept, which have {rest}", remedy=task_named(output.task).closer_agreement)

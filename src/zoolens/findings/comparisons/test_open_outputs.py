@@ -8,7 +8,7 @@ from zoolens.base.statistics.intervals import Interval
 from zoolens.base.verdicts import Outcome
 from zoolens.findings.comparisons.behaviour import Behaviour
 from zoolens.findings.comparisons.outcomes import agreement_verdict, open_gap
-from zoolens.inventory.tasks.task import UNKNOWN, NextTokenFigures
+from zoolens.inventory.tasks.pair_figures import UNKNOWN, NextTokenFigures
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from zoolens.findings.comparisons.signatures import Signature, signature_of
 from zoolens.inventory.tasks.foreseen_columns import FOLLOWING, answered_positions
 from zoolens.inventory.tasks.scoring.next_tokens import PositionPairs
 from zoolens.inventory.tasks.task import Answers, Floats, ragged_column, taken_answers, task_named
-from zoolens.inventory.tasks.text_agreement import paired_texts, position_pairs
+from zoolens.inventory.tasks.text_agreement import paired_texts
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ContestedText:
 
     index: int
     input: str
-    agreement: float  # of the next token: 1 − total variation, which is at most this
+    agreement: float  # of the next token: 1 − total variation, estimated, or at most this where no samples were kept
     least: float  # and at least this
     divergence: float  # nats a token
     differing: int  # positions at which not all find the same token most likely
@@ -82,7 +82,8 @@ def contested_texts(
     signatures = [ours, *(signature_of(store, near.run) for near in nearest)]
     paired = [paired_texts(ours.main, theirs.main) for theirs in signatures[1:]]
     mean = _mean_of([texts.pairs for texts in paired])
-    agreement, least = (np.mean(values, axis=0) for values in ([t.most for t in paired], [t.least for t in paired]))
+    agreement = np.mean([texts.estimate for texts in paired], axis=0)
+    least = np.mean([texts.least for texts in paired], axis=0)
     offsets = ragged_column(ours.main, FOLLOWING).offsets - ragged_column(ours.main, FOLLOWING).offsets[0]
     order = np.argsort(agreement, kind="stable")
     total = int(np.count_nonzero(agreement < 1))
@@ -103,7 +104,7 @@ def contested_texts(
 def _mean_of(pairs: Sequence[PositionPairs]) -> PositionPairs:
     """The nearest models as one: means over them, and whether all of them find the same token most likely."""
     return PositionPairs(
-        agreement=np.mean([each.agreement for each in pairs], axis=0),
+        agreement=np.mean([each.estimate for each in pairs], axis=0),
         least=np.mean([each.least for each in pairs], axis=0),
         divergence=np.mean([each.divergence for each in pairs], axis=0),
         same_best=np.all([each.same_best for each in pairs], axis=0),
@@ -142,7 +143,8 @@ def compared_text(a: Answers, b: Answers, place: int) -> TextPositions | None:
     sides = [taken_answers(answers, np.array([place])) for answers in (a, b)]
     if task_named(a.task).unknown_agreement(*sides):
         return None
-    return _positions(sides, position_pairs(*sides), slice(None), 0)
+    pairs = paired_texts(*sides).pairs
+    return _positions(sides, _mean_of([pairs]), slice(None), 0)
 
 
 # --- as plain values

@@ -13,9 +13,10 @@ from zoolens.base.statistics.resampling import resampled_difference
 from zoolens.findings.comparisons.behaviour import PairedAnswers, pair_answers
 from zoolens.findings.comparisons.signatures import Signature
 from zoolens.findings.measure.task_metrics import NOT_COVERED, judgement_of
+from zoolens.inventory.tasks.pair_figures import NextTokenFigures
 from zoolens.inventory.tasks.scoring.continuations import ContinuationFigures
 from zoolens.inventory.tasks.scoring.sample_tests import SampleFigures
-from zoolens.inventory.tasks.task import Answers, NextTokenFigures, task_named
+from zoolens.inventory.tasks.task import Answers, task_named
 
 MOST_CONTESTED: Final = 20  # inputs whose two answers are told
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from zoolens.base.statistics.intervals import Interval
+from zoolens.inventory.tasks.pair_figures import NextTokenFigures
 from zoolens.inventory.tasks.scoring.continuations import NEAR, ContinuationFigures
 from zoolens.inventory.tasks.scoring.sample_tests import ERROR, SAME_WITHIN, SampleFigures
-from zoolens.inventory.tasks.task import NextTokenFigures
 
 _LEAST_P: Final = 1e-15
 _LEAST_TOLD: Final = 5e-5  # what a percentage with two decimals shows

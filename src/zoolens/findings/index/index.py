@@ -187,8 +187,7 @@ class Index:
             if theirs.width == ours.width:
                 # One model whose answers cannot be compared, such as masks of another size, must not end the query.
                 with contextlib.suppress(ZoolensError):
-                    pair = pair_answers(ours, theirs)
-                    least[other], most[other] = pair.least.mean(), pair.agreement.mean()
+                    least[other], most[other] = pair_answers(ours, theirs).mean
         return AgreementRange(self._of_same_classes(row, least), self._of_same_classes(row, most))
 
     def _signed(self, row: int) -> SemanticIndex:

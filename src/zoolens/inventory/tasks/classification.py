@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
 from zoolens.base.statistics.intervals import Interval
+from zoolens.inventory.tasks.pair_figures import UNKNOWN, PairFigures
 from zoolens.inventory.tasks.probabilities import TOP, probability_distance
-from zoolens.inventory.tasks.task import TOLERANCE, UNKNOWN, Answers, Floats, PairFigures, Task, column
+from zoolens.inventory.tasks.task import TOLERANCE, Answers, Floats, Task, column
 
 if TYPE_CHECKING:
     import pyarrow as pa

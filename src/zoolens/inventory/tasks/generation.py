@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.numerics.sequence_alignment import common_beginning
+from zoolens.inventory.tasks.pair_figures import PairFigures
 from zoolens.inventory.tasks.ragged import Ragged
 from zoolens.inventory.tasks.scoring.continuations import (
     Continuation,
@@ -20,7 +21,7 @@ from zoolens.inventory.tasks.scoring.continuations import (
     continuation_figures,
 )
 from zoolens.inventory.tasks.scoring.sample_tests import SampleFigures, sample_figures
-from zoolens.inventory.tasks.task import TOLERANCE, Answers, Column, Floats, PairFigures, Task, column, ragged_column
+from zoolens.inventory.tasks.task import TOLERANCE, Answers, Column, Floats, Task, column, ragged_column
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -42,19 +42,10 @@ from zoolens.inventory.tasks.foreseen_columns import (
     without_beginning,
 )
 from zoolens.inventory.tasks.judgement import Judgement, Metric
+from zoolens.inventory.tasks.pair_figures import UNKNOWN, NextTokenFigures, PairFigures
 from zoolens.inventory.tasks.scoring.next_tokens import PositionPairs, kept_tokens
 from zoolens.inventory.tasks.scoring.token_samples import position_seeds, text_seed
-from zoolens.inventory.tasks.task import (
-    TOLERANCE,
-    Answers,
-    Column,
-    Floats,
-    NextTokenFigures,
-    PairFigures,
-    Task,
-    column,
-    ragged_column,
-)
+from zoolens.inventory.tasks.task import TOLERANCE, Answers, Column, Floats, Task, column, ragged_column
 from zoolens.inventory.tasks.text_agreement import paired_texts
 
 if TYPE_CHECKING:
@@ -88,8 +79,8 @@ class LanguageModel(Task):
     truth_is_sample = True
     agreement_is_exact = False
     closer_agreement = (
-        "Give `zoolens eval` more texts, and evaluate with --fresh what was measured before samples of unlikely tokens "
-        "were kept. Of an endpoint, keep more tokens (`next_tokens: {top: 1000}` in the manifests)."
+        "Give `zoolens eval` more and longer texts, and evaluate with --fresh what was measured before samples of "
+        "unlikely tokens were kept. Of an endpoint, keep more tokens (`next_tokens: {top: 1000}` in the manifests)."
     )
     by_truth: ClassVar[Mapping[str, str]] = {"choice": "multiple-choice", "prompt": "generation"}
     ragged = RAGGED
@@ -128,12 +119,16 @@ class LanguageModel(Task):
         return {KNOWN: np.array([truth is not None for truth in truths], np.int8)}
 
     def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
-        """The most that the mean over the positions of a text of 1 − total variation of both distributions can be. It
-        is not known of two models that split texts differently."""
-        return paired_texts(a, b).most if same_tokens(a, b) else np.full(len(a), np.nan)
+        """The mean over the positions of a text of 1 − total variation of both distributions: an estimate where samples
+        of unlikely tokens were kept, else the most that it can be. It is not known of two models that split texts
+        differently."""
+        return paired_texts(a, b).estimate if same_tokens(a, b) else np.full(len(a), np.nan)
 
     def least_agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
         return paired_texts(a, b).least if same_tokens(a, b) else np.full(len(a), np.nan)
+
+    def mean_agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Interval:
+        return paired_texts(a, b).mean if same_tokens(a, b) else UNKNOWN
 
     def unknown_agreement(self, a: Answers, b: Answers) -> str:
         different = (
@@ -150,7 +145,7 @@ class LanguageModel(Task):
         return () if same_tokens(a, b) else tuple(metric.name for metric in METRICS if metric.name != self.metric)
 
     def agreement_name(self, tolerance: float = TOLERANCE) -> str:
-        return "mean of 1 − total variation of the next token, rare tokens as one"
+        return "mean of 1 − total variation of the next token"
 
     def figures(self, a: Answers, b: Answers) -> PairFigures:
         if not same_tokens(a, b):

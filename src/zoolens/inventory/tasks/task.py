@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from zoolens.base import plugins
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.statistics.intervals import Interval
+from zoolens.inventory.tasks.pair_figures import PairFigures
 from zoolens.inventory.tasks.ragged import Ragged, joined
 
 if TYPE_CHECKING:
@@ -29,12 +30,9 @@ if TYPE_CHECKING:
     from zoolens.inventory.tasks.drawing import Drawing
     from zoolens.inventory.tasks.judgement import Judgement
     from zoolens.inventory.tasks.output_setup import OutputSetup, Reader
-    from zoolens.inventory.tasks.scoring.continuations import ContinuationFigures
-    from zoolens.inventory.tasks.scoring.sample_tests import SampleFigures
 
 DEFAULT_TASK: Final = "classification"  # of an output whose manifest names none
 TOLERANCE: Final = 1e-3  # of relative l2 distance, below which two vectors count as the same answer
-UNKNOWN: Final = Interval(float("nan"), float("nan"))
 TRUTH_KNOWN: Final = "known"  # a column of truths: 1 where the dataset says what is right, else 0
 
 Floats = NDArray[np.float64]
@@ -64,37 +62,6 @@ class Answers:
     def digest(self) -> NDArray[np.uint64] | None:
         """Digests of the raw output bits: equal digests mean equal outputs. None: they were not kept."""
         return self.columns.get("digest")
-
-
-@dataclass(frozen=True)
-class NextTokenFigures:
-    """How two models differ in what follows at each position of the texts. Of each distribution `kept` tokens are known
-    one by one and all others as one."""
-
-    divergence: float  # mean Kullback–Leibler divergence of B from A in nats a token: at most that of all tokens
-    same_best: float  # share of positions at which both find the same token most likely
-    agreement: Interval  # holds the mean agreement over all tokens: surely, or but for two cases in a million
-    kept: int
-    # Intervals over texts, of whose positions none is independent of the others; None: too few texts, or no spread.
-    divergence_interval: Interval | None = None
-    same_best_interval: Interval | None = None
-    sampled: bool = False  # the other tokens are known by a sample of them
-
-
-@dataclass(frozen=True)
-class PairFigures:
-    """What a task can say of a pair beside its agreement; what does not apply is None or NaN. `l2`: the mean distance
-    of the answers, an interval that surely holds it where it is not known exactly."""
-
-    l2: Interval = UNKNOWN
-    relative_l2: float | None = None  # mean of |a − b| / |a|
-    median_relative_l2: float | None = None
-    max_relative_l2: float | None = None
-    top5_overlap: float | None = None
-    cosine: float | None = None  # mean
-    next_tokens: NextTokenFigures | None = None
-    continuations: ContinuationFigures | None = None
-    samples: SampleFigures | None = None  # of texts that were drawn
 
 
 class Task(ABC):
@@ -168,6 +135,11 @@ class Task(ABC):
     def least_agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
         """What the agreement on each input is at least. Bounds and promises are made of this one."""
         return self.agreement(a, b, tolerance)
+
+    def mean_agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Interval:
+        """Between which numbers the mean agreement on these inputs lies."""
+        ends = self.least_agreement(a, b, tolerance), self.agreement(a, b, tolerance)
+        return Interval(*(float(np.mean(end)) for end in ends))
 
     def unknown_agreement(self, a: Answers, b: Answers) -> str:
         """Why `agreement` is NaN for some inputs, as a clause; empty where it is known for all."""

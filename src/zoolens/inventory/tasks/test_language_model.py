@@ -246,8 +246,10 @@ def test_limits_hold_what_all_tokens_would_tell(seed, noise):
         p, q = (np.exp(log_softmax(each)) if len(each) else each for each in (ours, theirs))
         true.append(np.minimum(p, q).sum(axis=1).mean() if len(p) else 1.0)
     assert (task.least_agreement(a, b) <= np.array(true) + 1e-5).all()
-    assert (task.agreement(a, b) >= np.array(true) - 1e-5).all()
-    found = task.figures(a, b).next_tokens
+    estimate, found = task.agreement(a, b), task.figures(a, b).next_tokens
+    assert (task.least_agreement(a, b) <= estimate).all()
+    assert found.agreement.low <= estimate.mean() <= found.agreement.high
+    assert task.mean_agreement(a, b) == found.agreement
     assert found.sampled
     assert found.agreement.low - 1e-5 <= np.mean(true) <= found.agreement.high + 1e-5
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from zoolens.base.errors import ZoolensError
 from zoolens.base.statistics.intervals import Interval
 from zoolens.inventory.tasks.documents import AnswerClasses, shortest
-from zoolens.inventory.tasks.task import TOLERANCE, Answers, Floats, PairFigures, Task, column
+from zoolens.inventory.tasks.pair_figures import PairFigures
+from zoolens.inventory.tasks.task import TOLERANCE, Answers, Floats, Task, column
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
 from zoolens.inventory.tasks.scoring.token_samples import (
-    KeptOfPositions,
     TokenSample,
     Words,
     kept_of_positions,
@@ -40,6 +39,12 @@ class KeptTokens:
     ids: NDArray[np.int32]  # positions × k
     logs: NDArray[np.float32]  # positions × k: log-probabilities
     sample: TokenSample | None = None  # of the other tokens; None: nothing is known of them one by one
+
+    def part(self, first: int, last: int) -> KeptTokens:
+        """What is kept at some of the positions."""
+        some = slice(first, last)
+        sample = None if self.sample is None else self.sample.part(first, last)
+        return KeptTokens(self.true[some], self.ids[some], self.logs[some], sample)
 
 
 def kept_tokens(
@@ -137,44 +142,31 @@ class PositionPairs:
     # The total variation in two parts (`sampled_variation`); None: no samples of the same tokens were kept.
     sampled: tuple[Floats, Floats] | None = None
 
+    @property
+    def estimate(self) -> Floats:
+        """1 − total variation over all tokens, as the samples have it; `agreement` where there is none."""
+        return self.agreement if self.sampled is None else np.clip(1.0 - sum(self.sampled), 0.0, 1.0)
+
 
 def compare_tokens(a: KeptTokens, b: KeptTokens, seeds: Words | None = None) -> PositionPairs:
     """`seeds`: from which the samples of both were drawn at each position; None: samples are left aside."""
     starts = range(0, max(len(a.ids), 1), _COMPARED)
-    pieces = [_compared(*(_some(each, first) for each in (a, b))) for first in starts]
-    agreement, least, divergence, same_best = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
-    return PositionPairs(agreement, least, divergence, same_best, _sampled(a, b, seeds))
+    pieces = [(first, a.part(first, first + _COMPARED), b.part(first, first + _COMPARED)) for first in starts]
+    compared = [_compared(ours, theirs) for _, ours, theirs in pieces]
+    agreement, least, divergence, same_best = (np.concatenate(columns) for columns in zip(*compared, strict=True))
+    sampled = None
+    if seeds is not None and a.sample is not None and b.sample is not None:
+        found = [_sampled(ours, theirs, seeds[first : first + _COMPARED]) for first, ours, theirs in pieces]
+        known, rest = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        sampled = known, rest
+    return PositionPairs(agreement, least, divergence, same_best, sampled)
 
 
-def _some(kept: KeptTokens, first: int) -> KeptTokens:
-    some = slice(first, first + _COMPARED)
-    return KeptTokens(kept.true[some], kept.ids[some], kept.logs[some])
-
-
-def _sampled(a: KeptTokens, b: KeptTokens, seeds: Words | None) -> tuple[Floats, Floats] | None:
-    if seeds is None or a.sample is None or b.sample is None:
-        return None
-    ours, theirs = _Pieces(a, a.sample), _Pieces(b, b.sample)
-    found = [
-        sampled_variation(ours.of(first), theirs.of(first), seeds[first : first + _COMPARED])
-        for first in range(0, max(len(seeds), 1), _COMPARED)
-    ]
-    known, rest = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return known, rest
-
-
-class _Pieces:
-    """What a model keeps at some positions of many."""
-
-    def __init__(self, kept: KeptTokens, sample: TokenSample) -> None:
-        self._kept, self._sample = kept, sample
-        self._ends = np.concatenate([[0], np.cumsum(sample.counts)])
-
-    def of(self, first: int) -> KeptOfPositions:
-        last = min(first + _COMPARED, len(self._sample.counts))
-        tokens = slice(int(self._ends[first]), int(self._ends[last]))
-        sample = TokenSample(self._sample.counts[first:last], self._sample.ids[tokens], self._sample.logs[tokens])
-        return kept_of_positions(self._kept.ids[first:last], self._kept.logs[first:last], sample)
+def _sampled(a: KeptTokens, b: KeptTokens, seeds: Words) -> tuple[Floats, Floats]:
+    assert a.sample is not None
+    assert b.sample is not None
+    ours, theirs = kept_of_positions(a.ids, a.logs, a.sample), kept_of_positions(b.ids, b.logs, b.sample)
+    return sampled_variation(ours, theirs, seeds)
 
 
 def _compared(a: KeptTokens, b: KeptTokens) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:

@@ -21,11 +21,16 @@ from numpy.typing import NDArray
 
 # At most 64 tokens of a distribution are kept on average, and 21 where the most likely ones have two thirds.
 SPACING: Final = 1 / 64
-# Of limits that a text's estimates give, one in a million is wrong on each side.
-_LOG_ODDS: Final = float(np.log(1e6))
+# Limits are wrong in one case of a million on each side.
+ODDS: Final = 1e6
+# Samples are compared where their seeds are equal: whoever changes how they are drawn changes this, too.
+_DRAWN_SO: Final = b"poisson 1/64 v1"
 _BITS: Final = 32
 _ODD: Final = 0x9E3779B97F4A7C15  # the golden ratio in 64 bits
 _WORD: Final = np.uint64((1 << _BITS) - 1)
+
+_HEAVY: Final = 3.0  # times the usual weight
+_NONE: Final = np.empty(0, np.int64)
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -39,13 +44,19 @@ class TokenSample:
     ids: NDArray[np.int32]
     logs: NDArray[np.float32]  # log-probabilities
 
+    def part(self, first: int, last: int) -> TokenSample:
+        """The sample at some of the positions."""
+        begin, own = int(self.counts[:first].sum()), self.counts[first:last]
+        tokens = slice(begin, begin + int(own.sum()))
+        return TokenSample(own, self.ids[tokens], self.logs[tokens])
+
 
 # --- drawing
 
 
 def text_seed(text: str) -> int:
     """A positive number that stands for a text."""
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, person=_DRAWN_SO).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
@@ -67,23 +78,25 @@ def sampled_tokens(
     rows = np.arange(len(likelihoods))[:, np.newaxis]
     likelihoods[rows, known] = 0.0
     np.multiply(likelihoods, (2.0**_BITS / SPACING / totals)[:, np.newaxis], out=likelihoods)
-    drawn = _drawn(seeds[:, np.newaxis], np.arange(likelihoods.shape[1], dtype=np.uint32)[np.newaxis])
-    kept_rows, ids = np.nonzero(likelihoods >= drawn)
-    return kept_rows, ids
+    tokens = np.arange(likelihoods.shape[1], dtype=np.uint32)
+    # Row by row, so that the numbers of a row stay in the processor's cache.
+    kept = [np.flatnonzero(row >= _drawn(seed, tokens)) for row, seed in zip(likelihoods, seeds, strict=True)]
+    return np.repeat(np.arange(len(kept)), [len(ids) for ids in kept]), np.concatenate([_NONE, *kept])
 
 
-def _drawn(seeds: Words, tokens: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _drawn(seeds: Words | np.uint64, tokens: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """A number from 1 to 2³² − 1 for each token at a position, of all as likely as the others."""
     # Two tokens that are as far apart as others must not have numbers that are: the step between tokens is that of the
     # position, before bits are mixed (Wellons' lowbias32).
     mixed = tokens * (seeds & _WORD | np.uint64(1)).astype(np.uint32)
     mixed += (seeds >> np.uint64(_BITS)).astype(np.uint32)
-    mixed ^= mixed >> np.uint32(16)
+    shifted = mixed >> np.uint32(16)
+    mixed ^= shifted
     mixed *= np.uint32(0x7FEB352D)
-    mixed ^= mixed >> np.uint32(15)
+    mixed ^= np.right_shift(mixed, np.uint32(15), out=shifted)
     mixed *= np.uint32(0x846CA68B)
-    mixed ^= mixed >> np.uint32(16)
-    return np.maximum(mixed, np.uint32(1), out=mixed)
+    mixed ^= np.right_shift(mixed, np.uint32(16), out=shifted)
+    return np.asarray(np.maximum(mixed, np.uint32(1), out=mixed))
 
 
 def _mixed64(words: Words) -> Words:
@@ -165,14 +178,34 @@ def _excess(more: Floats, less: Floats, drawn: Floats) -> Floats:
     return np.where(drawn <= more, certain + np.maximum(ratio, 0.0), 0.0)
 
 
-def sampled_limits(estimate: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Limits of a weighted sum of what was estimated, from its estimate. `weight`: the largest weight in it.
+def sampled_limits(estimate: Floats, weight: Floats | float, odds: float = ODDS) -> tuple[Floats, Floats]:
+    """Limits of a weighted sum of what was estimated, from its estimate. `weight`: the largest weight in it. `odds`: on
+    each side one case of so many is wrong.
 
     A term of the sum is a weighted half of SPACING times an exponential variable that is cut off. With S the true sum,
-    its variance is at most weight · SPACING · S, and its moments are those of Bernstein's inequality with the scale
+    the variance is at most weight · SPACING · S, and the moments are those of Bernstein's inequality with the scale
     weight · SPACING / 2. That estimates are not negative gives the upper limit without the scale.
     """
-    spread = 2.0 * SPACING * weight * _LOG_ODDS
+    spread = 2.0 * SPACING * weight * np.log(odds)
     high = 0.25 * (np.sqrt(spread) + np.sqrt(spread + 4.0 * estimate)) ** 2
-    below = 0.5 * (np.sqrt(spread**2 / 4.0 + 4.0 * spread * estimate) - spread / 2.0)
-    return np.maximum(estimate - below, 0.0), high
+    low = np.maximum(np.sqrt(estimate) - 0.5 * np.sqrt(spread), 0.0) ** 2
+    return low, high
+
+
+def limits_of_mean(estimates: Floats, lengths: NDArray[np.int64], seeds: NDArray[np.int64]) -> tuple[float, float]:
+    """Limits of the mean over texts, from the estimate of each, which is the mean over its positions.
+
+    Copies of a text have the same sample, so that their errors are one error. The positions of a short text weigh more
+    than others: those that weigh much have limits of their own, and one short text does not make all others uncertain.
+    """
+    _, places = np.unique(seeds, return_inverse=True)
+    own = np.divide(1.0, lengths, out=np.zeros(len(lengths)), where=lengths > 0) / len(lengths)
+    weights = np.bincount(places, own)[places]  # of a position, with those of all copies
+    heavy = weights > _HEAVY * np.median(weights)
+    low = high = 0.0
+    for group in (heavy, ~heavy):
+        if group.any():
+            of_group = np.asarray(estimates[group].sum() / len(estimates))
+            limits = sampled_limits(of_group, float(weights[group].max()), 2 * ODDS)
+            low, high = low + float(limits[0]), high + float(limits[1])
+    return low, high
