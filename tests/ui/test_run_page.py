@@ -217,14 +217,12 @@ def test_what_went_wrong_is_said_with_what_to_do(chromium, troubled):
     window.visit(f"#/run/{elsewhere.id}?tab=inputs", expect="The inputs themselves are not shown.")
     assert "zoolens ui --allow FOLDER" in window.text()
     assert cards(page).count() == 24
-    assert page.get_by_label("Show").locator("option").all_inner_texts() == ["all inputs"]
+    expect(page.get_by_label("Show")).to_have_count(0)  # where there is one choice, there is none to make
     window.visit(f"#/run/{vectors.id}?tab=inputs", expect="12 of 12 inputs.")
-    assert page.get_by_label("Sort by").locator("option").all_inner_texts() == ["place in the data"]
+    expect(page.get_by_label("Sort by")).to_have_count(0)
     expect(page.get_by_text("does not record where its dataset is")).to_be_visible()
-    for of_classes in ("Confusion", "Calibration"):
+    for of_classes in ("Confusion", "Calibration", "Classes"):
         expect(page.get_by_role("tab", name=of_classes)).to_have_count(0)
-    page.get_by_role("tab", name="Classes").click()
-    expect(page.get_by_text("does embedding: it answers no class")).to_be_visible(timeout=20_000)
     window.close()
 
 
