@@ -143,15 +143,15 @@ class ComparisonGate(Gate["Report"]):
 
     def _values(self, report: Report) -> dict[str, float]:
         """The quantity the condition is about, by scope."""
-        compared = (*((report.answers,) if report.answers is not None else ()), *report.vectors)
         if self.metric == _DISAGREEMENT and report.uncompared:
             raise NotKnown(
                 f"Nothing is known of the disagreement in {', '.join(report.uncompared[:_SHOWN])}, which `compare` "
                 "does not compare, so that a gate on disagreement would prove nothing.",
                 hint="`zoolens equiv` has gates too, and says which outputs it leaves out.",
             )
-        if self.metric == _DISAGREEMENT and compared:
-            shares = [1 - _limits(output).high for output in compared]
+        if self.metric == _DISAGREEMENT and (report.answers is not None or report.vectors):
+            of_classes = [] if report.answers is None else [1 - report.answers.agreement]
+            shares = [*of_classes, *(1 - _limits(output).high for output in report.vectors)]
             if any(map(math.isnan, shares)):
                 raise NotKnown(
                     "The share of equal answers is not a number, so that a gate on disagreement would prove nothing.",

@@ -24,6 +24,7 @@ from zoolens.base.store.records import ANSWERING_KINDS, Run
 from zoolens.base.store.store import Store
 from zoolens.findings.comparisons.contents import file_of, folder_of, without_replaced
 from zoolens.findings.comparisons.signatures import probe_runs
+from zoolens.findings.measure.answers import answering_stage
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.findings.measure.jobs import RunOptions, plan_jobs
 from zoolens.inventory.catalog.current import current_entry
@@ -319,13 +320,15 @@ def _contents_elsewhere(entry: Entry, runtime: str | None) -> set[str]:
     return {job.model.fingerprint for job in jobs}
 
 
-def _preference(pair: tuple[Run, Run]) -> tuple[bool, bool, str, str]:
-    """Alike before newer: a time in another runtime, or with other threads, says nothing about the model."""
+def _preference(pair: tuple[Run, Run]) -> tuple[bool, bool, bool, str, str]:
+    """Answers before all else: a runtime that could not open a model says nothing of the one that could. Then alike
+    before newer: a time in another runtime, or with other threads, says nothing about the model."""
     a, b = pair
+    answered = not any(answering_stage(run) in run.failures for run in pair)
     same_runtime = a.stack.runtime == b.stack.runtime
     same_options = same_runtime and a.stack.identity.get("options") == b.stack.identity.get("options")
     earlier, later = sorted([_met(a), _met(b)])
-    return same_options, same_runtime, earlier, later
+    return answered, same_options, same_runtime, earlier, later
 
 
 def _met(run: Run) -> str:

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 import zoolens
 from zoolens.base.errors import GateFailed, UnknownName, ZoolensError
+from zoolens.base.store.records import StackRecord
 from zoolens.faces.cli.compare import command
 from zoolens.findings.audit.doctor.diagnose import doctor
 from zoolens.findings.comparisons.reproduce import reproduce
@@ -91,6 +92,17 @@ def test_pairs_are_on_the_same_data_and_newest_first(store, data, model, tmp_pat
     assert measure(store, data, bad, good) == whole[::-1]
     assert [one.id for one in choose_pair(store, good, bad)] == whole
     assert [one.id for one in choose_pair(store, part[0], bad)] == part
+
+
+def test_runs_whose_answers_failed_are_not_chosen_where_others_have_them(store, data, model):
+    """OpenVINO opens no such file on some processors, and its run of today hid the one of ONNX Runtime."""
+    good, bad = model("good", behaviour="label_leak"), model("bad", seed=1)
+    answered = measure(store, data, good, bad)
+    for run in map(store.run, answered):
+        later = store.begin_run(run.model, run.dataset, StackRecord("later", "other", {}, {}), resolved=run.resolved)
+        store.fail_stage(later.id, "predictions", "no suitable implementation")
+        assert later.number > run.number
+    assert [one.id for one in choose_pair(store, good, bad)] == answered
 
 
 def test_what_cannot_be_chosen_is_said(store, data, model):
