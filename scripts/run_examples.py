@@ -39,6 +39,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "fleet log": "it needs a job on another machine",
     "fleet cancel": "it needs a job on another machine",
     "env remove": "it needs an isolated environment",
+    "env list | grep": "it needs an isolated environment",
     "trace write model.yaml": "it needs a language model of torch; tests/test_trace_writing.py traces one",
     "zoolens verify-endpoint": "it needs a server; src/zoolens/findings/endpoints asks real ones",
     "zoolens load": "it needs a server; the tests of serving put load on one",

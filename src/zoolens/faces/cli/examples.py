@@ -101,7 +101,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     ),
     "crosstrain train": (
         "zoolens crosstrain train recipe.yaml --with torch --with tensorflow",
-        "zoolens crosstrain train recipe.yaml --with torch --with jax --threads 1",
+        "zoolens crosstrain train recipe.yaml --with torch --with jax --study with-jax",
     ),
     "crosstrain run": ("zoolens crosstrain run plan.yaml", "zoolens crosstrain run plan.yaml --trials 40 --workers 2"),
     "crosstrain explain": (
