@@ -36,6 +36,7 @@ def _dialect() -> Dialect:
     """SQLite as all stores of this process speak it. It is complete once an engine has connected."""
     engine = create_engine("sqlite://", json_serializer=to_json)
     engine.connect().close()
+    engine.dispose()
     return engine.dialect
 
 

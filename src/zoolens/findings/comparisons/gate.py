@@ -89,17 +89,24 @@ class Gate(ABC, Generic[Judged]):
         if other is not None and holds is not _OPERATORS[self.op](other, self.limit):
             low, high = sorted((value, other))
             raise NotKnown(
-                f"{self.metric} lies between {100 * low:.2f} and {100 * high:.2f} %, since not all tokens were kept, "
-                f"so that the gate {self.text!r} would prove nothing.",
+                f"{self.metric} lies {_between(low, high)}, as far as tokens were kept, so that the gate {self.text!r} "
+                "would prove nothing.",
                 hint="Evaluate both on more and longer texts, with --fresh where a run is older than samples of "
                 "unlikely tokens, or choose another limit.",
             )
         where = f"{self.metric}[{scope}]" if scope else self.metric
-        return holds, f"{self.text}: {where} {self.verb} {100 * value:.2f} %"
+        said = f"{100 * value:.2f} %" if other in (None, value) else _between(*sorted((value, other)))
+        return holds, f"{self.text}: {where} {self.verb} {said}"
 
     @property
     def verb(self) -> str:
         return "is"
+
+
+def _between(low: float, high: float) -> str:
+    """In as many digits as tell the two apart."""
+    digits = next((digits for digits in range(2, 6) if f"{100 * low:.{digits}f}" != f"{100 * high:.{digits}f}"), 6)
+    return f"between {100 * low:.{digits}f} and {100 * high:.{digits}f} %"
 
 
 def _limits(output: ComparedOutput) -> Interval:

@@ -54,7 +54,8 @@ def open_gap(output: ComparedOutput, identical: float) -> Gap | None:
     figures = output.next_tokens
     if figures is None or output.agreement < 1 or identical == 1 or figures.agreement.low >= _ALL:
         return None
-    rest = f"{100 * (1 - figures.agreement.low):.2f} %"
+    rest = 100 * (1 - figures.agreement.low)
     if figures.sampled:
-        return Gap(f"differences of up to {rest}, which samples of tokens do not show", remedy=_LARGER_SAMPLE)
-    return Gap(f"tokens that were not kept, which have {rest}", remedy=task_named(output.task).closer_agreement)
+        return Gap(f"differences of up to {rest:.2g} %, which samples of tokens do not show", remedy=_LARGER_SAMPLE)
+    remedy = task_named(output.task).closer_agreement
+    return Gap(f"tokens that were not kept, which have {rest:.2f} %", remedy=remedy)

@@ -263,7 +263,19 @@ def choose_pair(store: Store, a: str, b: str, *, runtimes: Sequence[str] = ()) -
             f"{a} and {b} were never evaluated on the same dataset.",
             hint=f"Run: zoolens eval {a} {b} --data {_some_data(ours, theirs)}",
         )
-    return max(pairs, key=_preference)
+    return _where_both_answered(max(pairs, key=_preference), pairs)
+
+
+def _where_both_answered(chosen: tuple[Run, Run], pairs: Sequence[tuple[Run, Run]]) -> tuple[Run, Run]:
+    """The best pair in other runtimes than those that failed to open a model. A failure is not hidden by older answers
+    of the same runtime: what could once be opened may be broken today."""
+    failed = {run.stack.runtime for run in chosen if _failed(run)}
+    others = [pair for pair in pairs if not any(_failed(run) or run.stack.runtime in failed for run in pair)]
+    return max(others, key=_preference) if failed and others else chosen
+
+
+def _failed(run: Run) -> bool:
+    return answering_stage(run) in run.failures
 
 
 def runs_named(store: Store, name: str, runtime: str | None = None) -> list[Run]:
@@ -320,15 +332,13 @@ def _contents_elsewhere(entry: Entry, runtime: str | None) -> set[str]:
     return {job.model.fingerprint for job in jobs}
 
 
-def _preference(pair: tuple[Run, Run]) -> tuple[bool, bool, bool, str, str]:
-    """Answers before all else: a runtime that could not open a model says nothing of the one that could. Then alike
-    before newer: a time in another runtime, or with other threads, says nothing about the model."""
+def _preference(pair: tuple[Run, Run]) -> tuple[bool, bool, str, str]:
+    """Alike before newer: a time in another runtime, or with other threads, says nothing about the model."""
     a, b = pair
-    answered = not any(answering_stage(run) in run.failures for run in pair)
     same_runtime = a.stack.runtime == b.stack.runtime
     same_options = same_runtime and a.stack.identity.get("options") == b.stack.identity.get("options")
     earlier, later = sorted([_met(a), _met(b)])
-    return answered, same_options, same_runtime, earlier, later
+    return same_options, same_runtime, earlier, later
 
 
 def _met(run: Run) -> str:

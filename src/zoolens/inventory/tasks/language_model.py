@@ -145,7 +145,7 @@ class LanguageModel(Task):
         return () if same_tokens(a, b) else tuple(metric.name for metric in METRICS if metric.name != self.metric)
 
     def agreement_name(self, tolerance: float = TOLERANCE) -> str:
-        return "mean of 1 − total variation of the next token"
+        return "mean of 1 − total variation of the next token, as far as tokens were kept"
 
     def figures(self, a: Answers, b: Answers) -> PairFigures:
         if not same_tokens(a, b):

@@ -145,7 +145,9 @@ class PositionPairs:
     @property
     def estimate(self) -> Floats:
         """1 − total variation over all tokens, as the samples have it; `agreement` where there is none."""
-        return self.agreement if self.sampled is None else np.clip(1.0 - sum(self.sampled), 0.0, 1.0)
+        if self.sampled is None:
+            return self.agreement
+        return np.clip(1.0 - sum(self.sampled), np.minimum(self.least, self.agreement), self.agreement)
 
 
 def compare_tokens(a: KeptTokens, b: KeptTokens, seeds: Words | None = None) -> PositionPairs:

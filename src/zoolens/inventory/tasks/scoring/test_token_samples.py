@@ -107,6 +107,14 @@ def test_estimates_are_the_total_variation_on_average(noise):
     assert rest.std() > 0
 
 
+def test_equal_models_of_which_more_and_fewer_tokens_were_kept_do_not_differ():
+    """One decides by float64 what it draws, and the other's logarithms were rounded to float32."""
+    scores, _ = pair(0, 3000, 0.0, spread=1.0)
+    seeds, following = seeds_of(3000, 1), np.zeros(3000, np.int64)
+    few, many = (kept_tokens(scores, following, top, seeds=seeds) for top in (20, 100))
+    assert not compare_tokens(few, many, seeds).sampled[1].any()
+
+
 def test_one_model_that_knows_nothing_of_the_likely_tokens_of_the_other():
     """Where the two have nothing in common, the total variation is 1."""
     scores = np.full((2, 200, VOCABULARY), -60.0)

@@ -30,6 +30,8 @@ _ODD: Final = 0x9E3779B97F4A7C15  # the golden ratio in 64 bits
 _WORD: Final = np.uint64((1 << _BITS) - 1)
 
 _HEAVY: Final = 3.0  # times the usual weight
+# Logarithms are kept in float32. At the border of being drawn, one of two equal models keeps a token and the other not.
+_ROUNDING: Final = 1e-5
 _NONE: Final = np.empty(0, np.int64)
 
 Floats = NDArray[np.float64]
@@ -175,7 +177,7 @@ def _excess(more: Floats, less: Floats, drawn: Floats) -> Floats:
     certain = np.maximum(more - np.maximum(less, 1.0), 0.0)
     with np.errstate(divide="ignore"):
         ratio = np.log(np.minimum(more, 1.0)) - np.log(np.maximum(np.minimum(less, 1.0), drawn))
-    return np.where(drawn <= more, certain + np.maximum(ratio, 0.0), 0.0)
+    return np.where(drawn <= more, certain + np.where(ratio > _ROUNDING, ratio, 0.0), 0.0)
 
 
 def sampled_limits(estimate: Floats, weight: Floats | float, odds: float = ODDS) -> tuple[Floats, Floats]:
