@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import re
 import shutil
@@ -21,7 +22,8 @@ import sys
 import tempfile
 import time
 import urllib.request
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,10 +37,9 @@ TARGET = Path(__file__).parent.parent / "docs" / "images"
 SIZE = {"width": 1280, "height": 800}
 QUIET = 700  # milliseconds without a request before a picture is taken
 PATIENCE = 60_000  # milliseconds
-LOAD = (
-    "--data", "demo", "--like", "demo:lenet-wide", "--arrivals", "burst", "--rate", "60", "--burst-factor", "12",
-    "--duration", "24s",
-)  # fmt: skip
+REFERENCE = "demo:lenet-wide"
+SENT = ("--data", "demo", "--like", REFERENCE)
+QUIETLY, BURST = 0.08, 10  # of what this machine bears of the reference alone, and how many times that
 SERVICE = """
 services:
   fashion:
@@ -210,19 +211,32 @@ def run_command(*command: str) -> None:
 def serve_under_load(definition: Path) -> None:
     """A session of a service that gets more requests for a while than its first choice can answer in time."""
     definition.write_text(SERVICE)
+    with serving(REFERENCE) as url:
+        bears = load(url, "--clients", "8", "--duration", "5s")["answered_requests_per_second"]
+    burst = ("--arrivals", "burst", "--rate", f"{QUIETLY * bears:.0f}", "--burst-factor", str(BURST))
+    with serving(str(definition)) as url:
+        load(f"{url}/v2/models/fashion", *burst, "--duration", "24s")
+
+
+@contextmanager
+def serving(what: str) -> Iterator[str]:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listening.getsockname()[1]}"
-    command = ["serve", str(definition), "--http", address.partition(":")[2], "--grpc", "off"]
+    command = ["serve", what, "--http", address.partition(":")[2], "--grpc", "off"]
     with subprocess.Popen([sys.executable, "-m", "zoolens", *command], stdout=subprocess.DEVNULL) as server:
         try:
             wait_for(f"http://{address}/v2/health/ready")
-            subprocess.run(  # it ends with 1 where it was itself late, which a busy machine makes of it
-                [sys.executable, "-m", "zoolens", "load", f"http://{address}/v2/models/fashion", *LOAD],
-                check=False, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
+            yield f"http://{address}"
         finally:
             server.terminate()
+
+
+def load(url: str, *how: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "zoolens", "load", url, *SENT, *how, "--json"]
+    # It ends with 1 where it was itself late, which a busy machine makes of it.
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=False, capture_output=True, text=True).stdout)
+    return found
 
 
 def wait_for(url: str) -> None:
