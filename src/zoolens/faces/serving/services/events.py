@@ -34,6 +34,14 @@ ANSWERS: Final = "answers"
 COMPARISONS: Final = "comparisons"
 OBJECTIVES: Final = "objectives"
 COUNTED_EVERY: Final = 60.0  # seconds: no row of counts stands for a longer time
+_COUNTED_FIRST: Final = 2.0  # seconds until the first count: a session of half a minute would otherwise have one count
+
+
+def counted_again_after(elapsed: float) -> float:
+    """Seconds until answers are counted again, in a session that has lasted so long."""
+    return min(COUNTED_EVERY, max(_COUNTED_FIRST, elapsed / 15))
+
+
 _REF: Final = "service:"  # before the name of a service, in the reference of its runs
 _EVERY: Final = 2.0  # seconds between two pieces that are written, at first
 _PIECES: Final = 50  # after so many the time between two has doubled, for each piece is a file and readers open all

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from zoolens.faces.serving.services.events import (
     EventKind,
     EventRecorder,
     ServiceEvent,
+    counted_again_after,
 )
 from zoolens.faces.serving.services.ladder_words import described
 from zoolens.faces.serving.services.latency_objective import LatencyRecord
@@ -218,8 +220,9 @@ class HostedService:
         """Refusals are counted by the endpoint."""
 
     async def _flush(self) -> None:
+        began = time.monotonic()
         while True:
-            await asyncio.sleep(self._flush_seconds)
+            await asyncio.sleep(min(self._flush_seconds, counted_again_after(time.monotonic() - began)))
             self.write_counts()
 
     def write_counts(self) -> None:

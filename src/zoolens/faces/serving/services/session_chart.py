@@ -31,7 +31,7 @@ from zoolens.base.present.charts import (
     values,
 )
 from zoolens.base.present.figures import figure, percent
-from zoolens.faces.serving.services.events import COUNTED_EVERY, EventKind, ServiceEvent, Session
+from zoolens.faces.serving.services.events import COUNTED_EVERY, EventKind, ServiceEvent, Session, counted_again_after
 
 WIDTH: Final = 1000
 MOST_BARS: Final = 90
@@ -137,7 +137,9 @@ class _Counted:
         apart = np.diff(moments, prepend=-np.inf) > _TOGETHER
         self._moments = moments[apart]  # rows of several models are written one after the other
         gaps = np.diff(self._moments)
-        self.usual = min(float(np.median(gaps)), COUNTED_EVERY) if len(gaps) else 0.0
+        # One count is of all the time before it, as far as a count can reach.
+        usual = float(np.median(gaps)) if len(gaps) else max(float(moments.max(initial=0.0)), 0.0)
+        self.usual = min(usual, COUNTED_EVERY)
 
     def shares(self, time: int, edges: Floats) -> Floats:
         """Which share of a count that was written then belongs to each stretch. Where nothing was counted for long,
@@ -146,7 +148,7 @@ class _Counted:
         end = (time - self._begun) / _SECOND
         before = int(np.searchsorted(self._moments, end - _TOGETHER))
         last_written = float(self._moments[before - 1]) if before else 0.0
-        longest = min(1.5 * self.usual, COUNTED_EVERY) or COUNTED_EVERY
+        longest = min(1.5 * max(self.usual, counted_again_after(last_written)), COUNTED_EVERY)
         start = max(last_written, end - longest, 0.0)
         if end <= start:
             shares = np.zeros(len(edges) - 1)

@@ -1,11 +1,20 @@
 import json
+from itertools import pairwise
 
 import pytest
 
 from zoolens.base.present.charts import for_file
 from zoolens.base.store.records import DatasetRecord, ModelRecord, StackRecord
 from zoolens.base.store.store import open_store
-from zoolens.faces.serving.services.events import AnswerCounts, EventKind, ObjectiveCounts, ServiceEvent, Session
+from zoolens.faces.serving.services.events import (
+    COUNTED_EVERY,
+    AnswerCounts,
+    EventKind,
+    ObjectiveCounts,
+    ServiceEvent,
+    Session,
+    counted_again_after,
+)
 from zoolens.faces.serving.services.session_chart import session_chart, session_course
 
 SECOND = 10**9
@@ -37,6 +46,30 @@ def test_an_even_load_looks_even_whatever_the_length_of_a_stretch(run):
     rates = [part.requests["m in fake"] / (part.end - part.start) for part in course.stretches[:-1]]
     assert rates == [pytest.approx(100)] * len(rates)
     assert total(course) == pytest.approx(399 * 200)
+
+
+def test_a_session_with_one_count_is_one_bar(run):
+    """In a session of half a minute that was counted once, nobody knows when in it the requests came."""
+    switch = ServiceEvent(EventKind.SWITCH, "the queue is long", "m", "n", 40, time=at(1))
+    course = session_course(served(run, [AnswerCounts("m@1", "fake", 330, 330, time=at(33))], [switch]))
+    (stretch,) = course.stretches
+    assert stretch.end - stretch.start == pytest.approx(32, abs=2)
+    assert total(course) == pytest.approx(330)
+
+
+def test_an_even_load_looks_even_while_counts_become_rarer(run):
+    moments = [0.0]
+    while moments[-1] < 1800:
+        moments.append(moments[-1] + counted_again_after(moments[-1]))
+    counts = [
+        AnswerCounts("m@1", "fake", round(1000 * (end - begin)), 1, time=at(end))
+        for begin, end in pairwise(moments)
+    ]  # fmt: skip
+    stretches = session_course(served(run, counts)).stretches
+    rates = [each.requests["m in fake"] / (each.end - each.start) for each in stretches]
+    assert moments[1:4] == [2, 4, 6]
+    assert moments[-1] - moments[-2] == COUNTED_EVERY
+    assert rates[1:-1] == [pytest.approx(1000, rel=0.02)] * (len(rates) - 2)
 
 
 def test_a_pause_is_a_pause(run):
