@@ -39,7 +39,7 @@ QUIET = 700  # milliseconds without a request before a picture is taken
 PATIENCE = 60_000  # milliseconds
 REFERENCE = "demo:lenet-wide"
 SENT = ("--data", "demo", "--like", REFERENCE)
-QUIETLY, BURST = 0.08, 10  # of what this machine bears of the reference alone, and how many times that
+QUIETLY, BURST = 0.05, 8  # of what this machine bears of the reference alone, and how many times that
 SERVICE = """
 services:
   fashion:
