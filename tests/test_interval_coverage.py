@@ -128,7 +128,7 @@ def test_intervals_are_made_in_one_room():
     allowed = {
         "inventory/tasks/task.py": "ends of a mean that a task knows within limits",
         "inventory/tasks/pair_figures.py": "the mark of an unknown distance",
-        "inventory/tasks/text_agreement.py": "limits of samples, whose coverage scoring/test_token_samples.py simulates",
+        "inventory/tasks/text_agreement.py": "limits of samples: scoring/test_token_samples.py simulates them",
         "findings/comparisons/behaviour.py": "an exact mean, twice",
         "findings/comparisons/gate.py": "an exact agreement, twice",
         "findings/comparisons/text_disagreements.py": "means of both limits of a text over models",

@@ -56,7 +56,8 @@ def test_what_does_not_fit_into_the_queue_is_dropped_and_counted(tmp_path, monke
     with open_store(tmp_path / "store.sqlite") as store:
         events = sessions(store, "a")[0].events
         assert sum(event.kind == "switch" for event in events) + log.dropped == 2000
-        assert events[-1].kind == "dropped"
+        # What still came behind the last loss stands behind its event.
+        assert any(event.kind == "dropped" for event in events) == (log.dropped > 0)
 
 
 def test_a_disk_that_is_full_for_a_while_is_told_and_does_not_end_the_log(tmp_path, monkeypatch):
